@@ -1,0 +1,91 @@
+// Arithmetic avx512_bf16: vdpbf16ps on packed pairs.
+//
+// Computes   sums[r][n] = chain over k pairs of vdpbf16ps, from +0
+// Shapes     x block [k / 2][rows] pairs of bf16; panel [k / 2][64] pairs; sums [rows][64] f32
+// Mapping    rows x 64 columns (up to 6 rows) or rows x 32 columns (up to 12) in registers
+// Accuracy   products exact, sums f32 (round to nearest even, subnormals flushed by the instruction)
+// Source     Intel 64 and IA-32 architectures manual, VDPBF16PS. It starts every clock on Zen 4 and
+//            every second clock on Sapphire Rapids, where widening is as fast (docs/performance.md).
+#include "arch/simd/avx512.h"
+#include "layer/experts/cpu/ops_tables.h"
+#include "layer/experts/cpu/panel_body.inl"
+
+namespace fusedmoe::cpu {
+namespace {
+
+struct Bf16Dot {
+  using S = Avx512Lanes;
+  static constexpr int kMaxRows = 12;
+  static constexpr int kPairBytes = 4 * static_cast<int>(kPanelColumns);
+
+  static std::int64_t row_bytes(std::int64_t k_padded) { return k_padded * 2; }
+
+  static void put(const ActivationBlock& block, int row, std::int64_t k, float value) {
+    const std::int64_t at = ((k / 2) * block.rows + row) * 2 + (k & 1);
+    const __m128i word = _mm_cvtsi32_si128(_mm_extract_ps(_mm_set_ss(value), 0));
+    reinterpret_cast<std::uint16_t*>(block.data)[at] =
+        static_cast<std::uint16_t>(_mm_extract_epi16(word, 1));  // value is exact in bf16
+  }
+
+  static void multiply(const ActivationBlock& x, const std::byte* panel, float* sums) {
+    Dispatch<1>::run(x, panel, sums);
+  }
+
+ private:
+  template <int R, bool kEnd = (R > kMaxRows)>
+  struct Dispatch {
+    static void run(const ActivationBlock& x, const std::byte* panel, float* sums) {
+      if (x.rows != R) {
+        Dispatch<R + 1>::run(x, panel, sums);
+        return;
+      }
+      constexpr int V = R <= 6 ? 4 : 2;
+      for (int c = 0; c < static_cast<int>(kPanelColumns); c += V * 16) {
+        chunk<R, V>(reinterpret_cast<const std::int32_t*>(x.data), panel + c * 4, x.k_padded,
+                    sums + c);
+      }
+    }
+  };
+  template <int R>
+  struct Dispatch<R, true> {
+    static void run(const ActivationBlock&, const std::byte*, float*) {}
+  };
+
+  template <int R, int V>
+  static void chunk(const std::int32_t* x, const std::byte* at, std::int64_t k_padded,
+                    float* sums) {
+    __m512 sum[R][V];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) sum[r][v] = _mm512_setzero_ps();
+    }
+    for (std::int64_t k = 0; k < k_padded; k += 2, at += kPairBytes, x += R) {
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) __builtin_prefetch(at + kPrefetchAhead + v * 64);
+      __m512bh w[V];
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) w[v] = (__m512bh)_mm512_loadu_si512(at + v * 64);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) {
+        const __m512bh a = (__m512bh)_mm512_set1_epi32(x[r]);
+#pragma GCC unroll 16
+        for (int v = 0; v < V; ++v) sum[r][v] = _mm512_dpbf16_ps(sum[r][v], w[v], a);
+      }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) S::store(sums + r * kPanelColumns + v * 16, sum[r][v]);
+    }
+  }
+};
+
+}  // namespace
+
+const Ops* avx512_bf16_ops() {
+  static constexpr Ops kOps = make_ops<Avx512Lanes, Bf16Dot>();
+  return &kOps;
+}
+
+}  // namespace fusedmoe::cpu

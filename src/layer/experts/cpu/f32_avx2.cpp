@@ -1,0 +1,15 @@
+// Arithmetic cpu_f32 on AVX2: weights widened in registers, fp32 fused multiply-add.
+#include "arch/simd/avx2.h"
+#include "layer/experts/cpu/ops_tables.h"
+#include "layer/experts/cpu/panel_body.inl"
+
+namespace fusedmoe::cpu {
+
+const Ops* avx2_f32_ops(DType weight_dtype) {
+  static constexpr Ops kBf16 = make_ops<Avx2Lanes, WidenedF32<Avx2Lanes, Bf16Panel>>();
+  static constexpr Ops kF16 = make_ops<Avx2Lanes, WidenedF32<Avx2Lanes, F16Panel>>();
+  static constexpr Ops kF32 = make_ops<Avx2Lanes, WidenedF32<Avx2Lanes, F32Panel>>();
+  return weight_dtype == DType::kBF16 ? &kBf16 : weight_dtype == DType::kF16 ? &kF16 : &kF32;
+}
+
+}  // namespace fusedmoe::cpu

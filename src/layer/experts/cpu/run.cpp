@@ -1,0 +1,265 @@
+#include "layer/experts/cpu/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/spin.h"
+#include "layer/parallel_rows.h"
+
+namespace fusedmoe::cpu {
+namespace {
+
+constexpr int kMostRows = 32;   // of any kernel's block: bounds the pointer arrays on the stack
+constexpr int kMostSlots = 64;  // of a token: the configuration allows no more
+
+// Hands out numbers 0 ... count - 1 in runs: long ones first, so that a thread reads long stretches
+// of weights in order, single ones at the end, so that threads finish together. Which thread computes
+// what changes no bit.
+class WorkCounter {
+ public:
+  void reset(std::int64_t count) noexcept {
+    count_ = count;
+    next_.store(0, std::memory_order_relaxed);
+  }
+
+  /// [first, last) of the next run; false when nothing is left.
+  bool claim(int num_threads, std::int64_t& first, std::int64_t& last) noexcept {
+    std::int64_t begin = next_.load(std::memory_order_relaxed);
+    while (begin < count_) {
+      const std::int64_t length = std::max<std::int64_t>(1, (count_ - begin) / (4 * num_threads));
+      if (next_.compare_exchange_weak(begin, begin + length, std::memory_order_relaxed)) {
+        first = begin;
+        last = begin + length;
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  std::int64_t count_ = 0;
+  std::atomic<std::int64_t> next_{0};
+};
+
+}  // namespace
+
+struct PanelExpertsKernel::Run {
+  const ExpertsCall& call;
+  const Scratch& scratch;
+  std::int64_t num_blocks;
+  std::int64_t num_hit;
+  int num_threads;
+  SpinBarrier barrier;
+  WorkCounter pack, gate_up, down;
+};
+
+PanelExpertsKernel::PanelExpertsKernel(const ExpertsProblem& problem, const Ops& ops,
+                                       std::int64_t k_unit, std::string description)
+    : problem_(problem),
+      ops_(ops),
+      layout_(make_expert_layout(problem, k_unit)),
+      packer_(layout_),
+      description_(std::move(description)) {}
+
+Scratch PanelExpertsKernel::take(Arena& arena, std::int64_t max_rows,
+                                 std::int64_t num_experts) const {
+  Scratch s;
+  const std::int64_t max_hit = std::min(num_experts, max_rows);
+  s.blocks = arena.take<Scratch::Block>(max_rows / ops_.max_rows + max_hit);
+  s.hit_experts = arena.take<std::int32_t>(max_hit);
+  s.hit_first_block = arena.take<std::int32_t>(max_hit + 1);
+  s.x = arena.take_bytes(max_rows * ops_.row_bytes(layout_.w13.k_padded));
+  s.a = arena.take_bytes(max_rows * ops_.row_bytes(layout_.w2.k_padded));
+  return s;
+}
+
+void PanelExpertsKernel::take_scratch(Arena& arena, std::int64_t max_rows,
+                                      std::int64_t num_experts, int) const {
+  take(arena, max_rows, num_experts);
+}
+
+// Cuts every hit expert's rows into blocks of nearly equal size.
+static std::int64_t cut_blocks(const ExpertBatch& batch, int max_rows, const Scratch& scratch,
+                               std::int64_t& num_hit) {
+  std::int64_t num_blocks = 0;
+  num_hit = 0;
+  for (std::size_t e = 0; e + 1 < batch.expert_offsets.size(); ++e) {
+    const std::int64_t begin = batch.expert_offsets[e];
+    const std::int64_t rows = batch.expert_offsets[e + 1] - begin;
+    if (rows == 0) continue;
+    scratch.hit_experts[static_cast<std::size_t>(num_hit)] = static_cast<std::int32_t>(e);
+    scratch.hit_first_block[static_cast<std::size_t>(num_hit++)] =
+        static_cast<std::int32_t>(num_blocks);
+    const std::int64_t parts = (rows + max_rows - 1) / max_rows;
+    for (std::int64_t p = 0; p < parts; ++p) {
+      const std::int64_t first = begin + rows * p / parts;
+      const std::int64_t last = begin + rows * (p + 1) / parts;
+      scratch.blocks[static_cast<std::size_t>(num_blocks++)] = {
+          first, static_cast<std::int32_t>(e), static_cast<std::int32_t>(last - first)};
+    }
+  }
+  scratch.hit_first_block[static_cast<std::size_t>(num_hit)] =
+      static_cast<std::int32_t>(num_blocks);
+  return num_blocks;
+}
+
+void PanelExpertsKernel::run(const ExpertsCall& call, Arena arena, Executor& executor) const {
+  const ExpertBatch& batch = *call.batch;
+  const std::int64_t num_rows = batch.expert_offsets.back();
+  if (num_rows == 0) return;
+  const auto num_experts = static_cast<std::int64_t>(batch.expert_offsets.size()) - 1;
+  const Scratch scratch = take(arena, num_rows, num_experts);
+  std::int64_t num_hit = 0;
+  const std::int64_t num_blocks = cut_blocks(batch, ops_.max_rows, scratch, num_hit);
+  Run run{call,   scratch, num_blocks, num_hit, executor.num_threads(),
+          SpinBarrier(executor.num_threads()), {}, {}, {}};
+  run.pack.reset(num_blocks);
+  run.gate_up.reset(num_hit * layout_.w13.num_panels);
+  run.down.reset(num_hit * layout_.w2.num_panels);
+  struct Context {
+    const PanelExpertsKernel* kernel;
+    Run* run;
+  } context{this, &run};
+  executor.run(
+      [](void* raw, int thread) {
+        const auto& c = *static_cast<Context*>(raw);
+        c.kernel->run_thread(*c.run, thread);
+      },
+      &context);
+}
+
+void PanelExpertsKernel::run_thread(Run& run, int) const {
+  ops_.thread_begin();
+  pack_blocks(run);
+  run.barrier.wait();
+  gate_up_panels(run);
+  run.barrier.wait();
+  down_panels(run);
+  ops_.thread_end();
+}
+
+ActivationBlock PanelExpertsKernel::block_of(std::byte* rows, const Scratch::Block& block,
+                                             std::int64_t k_padded) const {
+  return {rows + block.first_row * ops_.row_bytes(k_padded), block.rows, k_padded};
+}
+
+void PanelExpertsKernel::pack_blocks(Run& run) const {
+  const ExpertBatch& batch = *run.call.batch;
+  const std::byte* rows[kMostRows];
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  while (run.pack.claim(run.num_threads, first, last)) {
+    for (std::int64_t b = first; b < last; ++b) {
+      const Scratch::Block& block = run.scratch.blocks[static_cast<std::size_t>(b)];
+      for (int r = 0; r < block.rows; ++r) {
+        const SlotIndex slot = batch.row_slot[static_cast<std::size_t>(block.first_row + r)];
+        rows[r] = run.call.hidden.row(slot / batch.top_k);
+      }
+      ops_.pack_rows({rows, run.call.hidden.dtype, problem_.hidden_size,
+                      block_of(run.scratch.x, block, layout_.w13.k_padded)});
+    }
+  }
+}
+
+void PanelExpertsKernel::gate_up_panels(Run& run) const {
+  const PanelMatrix& w13 = layout_.w13;
+  const ExpertBatch& batch = *run.call.batch;
+  float weight[kMostRows];
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  while (run.gate_up.claim(run.num_threads, first, last)) {
+    for (std::int64_t unit = first; unit < last; ++unit) {
+      const auto hit = static_cast<std::size_t>(unit / w13.num_panels);
+      const std::int64_t panel = unit % w13.num_panels;
+      const std::byte* expert = run.call.weights->slot(run.scratch.hit_experts[hit]);
+      GateUpArgs args;
+      args.panel = expert + w13.offset + static_cast<std::size_t>(panel) * w13.panel_bytes;
+      if (layout_.has_bias) {
+        args.bias =
+            reinterpret_cast<const float*>(expert + w13.bias_offset) + panel * kPanelColumns;
+      }
+      args.activation = problem_.activation;
+      args.hidden_dtype = problem_.hidden_dtype;
+      args.out_column = panel * w13.columns_per_panel;
+      args.out_columns = w13.num_columns - args.out_column;
+      for (std::int32_t b = run.scratch.hit_first_block[hit];
+           b < run.scratch.hit_first_block[hit + 1]; ++b) {
+        const Scratch::Block& block = run.scratch.blocks[static_cast<std::size_t>(b)];
+        args.x = block_of(run.scratch.x, block, w13.k_padded);
+        args.out = block_of(run.scratch.a, block, layout_.w2.k_padded);
+        if (run.call.weight_on_input) {
+          for (int r = 0; r < block.rows; ++r) {
+            weight[r] = run.call.topk_weights[batch.row_slot[static_cast<std::size_t>(
+                block.first_row + r)]];
+          }
+          args.input_weight = weight;
+        }
+        ops_.gate_up(args);
+      }
+    }
+  }
+}
+
+void PanelExpertsKernel::down_panels(Run& run) const {
+  const PanelMatrix& w2 = layout_.w2;
+  const ExpertBatch& batch = *run.call.batch;
+  const std::int64_t element_bytes = dtype_bits(run.call.slots.dtype) / 8;
+  float weight[kMostRows];
+  std::byte* out[kMostRows];
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  while (run.down.claim(run.num_threads, first, last)) {
+    for (std::int64_t unit = first; unit < last; ++unit) {
+      const auto hit = static_cast<std::size_t>(unit / w2.num_panels);
+      const std::int64_t panel = unit % w2.num_panels;
+      const std::byte* expert = run.call.weights->slot(run.scratch.hit_experts[hit]);
+      DownArgs args;
+      args.panel = expert + w2.offset + static_cast<std::size_t>(panel) * w2.panel_bytes;
+      if (layout_.has_bias) {
+        args.bias =
+            reinterpret_cast<const float*>(expert + w2.bias_offset) + panel * kPanelColumns;
+      }
+      args.out_dtype = run.call.slots.dtype;
+      args.out_rows = out;
+      const std::int64_t column = panel * kPanelColumns;
+      args.out_columns = std::min(kPanelColumns, w2.num_columns - column);
+      for (std::int32_t b = run.scratch.hit_first_block[hit];
+           b < run.scratch.hit_first_block[hit + 1]; ++b) {
+        const Scratch::Block& block = run.scratch.blocks[static_cast<std::size_t>(b)];
+        args.a = block_of(run.scratch.a, block, w2.k_padded);
+        for (int r = 0; r < block.rows; ++r) {
+          const SlotIndex slot = batch.row_slot[static_cast<std::size_t>(block.first_row + r)];
+          weight[r] = run.call.topk_weights[slot];
+          out[r] = run.call.slots.row(slot) + column * element_bytes;
+        }
+        args.output_weight = run.call.weight_on_input ? nullptr : weight;
+        ops_.down(args);
+      }
+    }
+  }
+}
+
+void PanelExpertsKernel::combine(const CombineCall& call, Executor& executor) const {
+  const ExpertBatch& batch = *call.batch;
+  parallel_rows(executor, batch.num_tokens, [&](std::int64_t first, std::int64_t last) {
+    const std::byte* slots[kMostSlots];
+    for (std::int64_t t = first; t < last; ++t) {
+      int count = 0;
+      for (SlotIndex s = t * batch.top_k; s < (t + 1) * batch.top_k; ++s) {
+        if (batch.slot_expert[static_cast<std::size_t>(s)] == kAbsentSlot) continue;
+        slots[count++] = call.slots.row(s);
+      }
+      ops_.combine({slots, count, call.factor, call.slots.dtype,
+                    call.out + t * call.out_row_stride_bytes, problem_.hidden_size});
+    }
+  });
+}
+
+std::string PanelExpertsKernel::describe() const {
+  return fmt::format("{}; panels of {} columns, blocks of up to {} rows", description_,
+                     kPanelColumns, ops_.max_rows);
+}
+
+}  // namespace fusedmoe::cpu
