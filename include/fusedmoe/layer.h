@@ -154,12 +154,6 @@ struct MoeBlockInputs {
   std::int64_t num_tokens_non_padded = -1;
 };
 
-struct LoadOptions {
-  /// Called from loading threads with bytes done and bytes in all; may be empty.
-  std::function<void(std::uint64_t, std::uint64_t)> progress;
-  Executor* executor = nullptr;  ///< reads in parallel when given
-};
-
 /// What loading did: the ledger in numbers.
 struct LoadReport {
   std::int64_t cells = 0;             ///< (parameter, local expert, shard) cells filled, each once
@@ -171,6 +165,14 @@ struct LoadReport {
   std::vector<std::string> unused;       ///< tensors below the layer's prefixes that nothing used
   std::vector<std::string> warnings;
   double seconds = 0.0;
+};
+
+struct LoadOptions {
+  /// Called from loading threads with bytes done and bytes in all; may be empty.
+  std::function<void(std::uint64_t, std::uint64_t)> progress;
+  Executor* executor = nullptr;  ///< reads in parallel when given
+  /// Receives the ledger also when `load` throws for what it lists; may be nullptr.
+  LoadReport* report = nullptr;
 };
 
 /// A whole MoE block of a checkpoint: router, routed experts, shared experts and their gate.

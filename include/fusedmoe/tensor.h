@@ -58,6 +58,10 @@ struct MutableTensorView {
   operator TensorView() const noexcept { return {data, dtype, shape, row_stride}; }
 };
 
+/// Copies elements between F32, BF16 and F16; narrowing rounds to nearest even.
+/// @throws Error(kInvalidArgument) when the shapes differ or a dtype is none of the three.
+void convert(TensorView from, MutableTensorView to);
+
 /// A matrix somewhere inside a larger tensor: any slice, transposition or interleaving of a
 /// checkpoint tensor is one of these.
 struct MatrixView {
