@@ -19,8 +19,8 @@ struct TensorInfo {
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
-  int file = 0;                ///< index into Checkpoint::files()
-  std::uint64_t offset = 0;    ///< of the first byte, from the start of the file
+  int file = 0;              ///< index into Checkpoint::files()
+  std::uint64_t offset = 0;  ///< of the first byte, from the start of the file
   std::uint64_t num_bytes = 0;
 };
 

@@ -33,7 +33,7 @@ struct FusedMoEConfig {
   DType weight_dtype = DType::kBF16;          ///< the seed's params_dtype
   DType hidden_dtype = DType::kBF16;          ///< of input and output; fixes the rounding points
   ActivationConfig activation;
-  bool has_bias = false;                      ///< the seed's with_bias
+  bool has_bias = false;  ///< the seed's with_bias
   bool apply_router_weight_on_input = false;
   bool inplace = false;     ///< forward may be called with out == hidden_states
   bool no_combine = false;  ///< output [num_tokens, top_k, hidden_size], weighted, not summed
@@ -47,7 +47,8 @@ std::vector<std::string> validate(const FusedMoEConfig& config);
 
 struct PlanOptions {
   std::int64_t max_num_tokens = 1;
-  /// Threads to run on; must outlive the layer. nullptr: the layer makes a pool of all usable cores.
+  /// Threads to run on; must outlive the layer. nullptr: the layer makes a pool of all usable
+  /// cores.
   Executor* executor = nullptr;
   std::string kernel;  ///< force a kernel or an arithmetic by name; "" = best
 };
@@ -98,7 +99,8 @@ class FusedMoE {
   const PlanReport& plan_report() const;
 
   /// Packs one local expert. Any order, any thread (distinct experts at once).
-  /// @throws Error(kInvalidArgument) on shapes or dtypes that differ from the configuration, or when
+  /// @throws Error(kInvalidArgument) on shapes or dtypes that differ from the configuration, or
+  /// when
   ///         the expert is loaded already.
   void load_expert(std::int64_t local_expert, const ExpertTensors& tensors);
   /// Local experts that are not loaded yet, ascending.
@@ -114,7 +116,8 @@ class FusedMoE {
   /// Runs the layer.
   ///
   /// @param hidden_states [num_tokens, hidden_size] of config().hidden_dtype; rows may be strided.
-  /// @param topk          ids are logical. An id outside [0, E + n_s + identity), or of an expert on
+  /// @param topk          ids are logical. An id outside [0, E + n_s + identity), or of an expert
+  /// on
   ///                      another rank, contributes nothing and is counted (`num_dropped_ids`).
   /// @param out           [num_tokens, hidden_size], or [num_tokens, top_k, hidden_size] with
   ///                      no_combine; never aliases the input unless `inplace`.
@@ -139,25 +142,25 @@ FusedMoE* find_layer(int layer_id) noexcept;
 
 /// Results of a block beside its output; every span may be empty.
 struct MoeBlockOutputs {
-  std::span<float> router_logits;           ///< [num_tokens, E]
-  std::span<std::int32_t> topk_ids;         ///< [num_tokens, top_k]
-  std::span<float> topk_weights;            ///< [num_tokens, top_k]
-  std::span<std::int64_t> tokens_per_expert;///< [E], overwritten
+  std::span<float> router_logits;             ///< [num_tokens, E]
+  std::span<std::int32_t> topk_ids;           ///< [num_tokens, top_k]
+  std::span<float> topk_weights;              ///< [num_tokens, top_k]
+  std::span<std::int64_t> tokens_per_expert;  ///< [E], overwritten
 };
 
 /// Inputs of a block; only `hidden_states` is required.
 struct MoeBlockInputs {
-  TensorView hidden_states;  ///< [num_tokens, hidden_size]
-  TensorView router_logits;  ///< replaces the router's product
+  TensorView hidden_states;      ///< [num_tokens, hidden_size]
+  TensorView router_logits;      ///< replaces the router's product
   std::optional<TopKView> topk;  ///< replaces the router altogether
-  TensorView input_ids;      ///< [num_tokens], hash-routed layers only
+  TensorView input_ids;          ///< [num_tokens], hash-routed layers only
   std::int64_t num_tokens_non_padded = -1;
 };
 
 /// What loading did: the ledger in numbers.
 struct LoadReport {
-  std::int64_t cells = 0;             ///< (parameter, local expert, shard) cells filled, each once
-  std::int64_t skipped_other_rank = 0;///< tensors of experts that live elsewhere
+  std::int64_t cells = 0;  ///< (parameter, local expert, shard) cells filled, each once
+  std::int64_t skipped_other_rank = 0;  ///< tensors of experts that live elsewhere
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_packed = 0;
   std::uint64_t peak_staging_bytes = 0;  ///< largest buffer beside the result, all threads together

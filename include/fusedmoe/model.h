@@ -60,20 +60,20 @@ struct SharedExpertDescription {
 /// Everything needed to load and run one MoE layer. No name of a model below this line.
 struct MoeLayerDescription {
   int layer_index = 0;
-  std::string prefix;                      ///< "model.layers.3.mlp."
-  std::vector<std::string> owned_prefixes; ///< every tensor below these must be used by the layer
+  std::string prefix;                       ///< "model.layers.3.mlp."
+  std::vector<std::string> owned_prefixes;  ///< every tensor below these must be used by the layer
   std::int64_t hidden_size = 0;
-  std::int64_t intermediate_size = 0;      ///< of one routed expert, whole model
-  std::int64_t num_experts = 0;            ///< routed experts that have weights
-  std::int64_t num_identity_experts = 0;   ///< ids num_experts ... return their input
+  std::int64_t intermediate_size = 0;     ///< of one routed expert, whole model
+  std::int64_t num_experts = 0;           ///< routed experts that have weights
+  std::int64_t num_identity_experts = 0;  ///< ids num_experts ... return their input
   ActivationConfig activation;
   bool has_expert_bias = false;
   bool apply_router_weight_on_input = false;
-  TopKConfig routing;                      ///< bias and scale vectors are filled when loading
+  TopKConfig routing;  ///< bias and scale vectors are filled when loading
   RouterDescription router;
   std::vector<ExpertTensorPattern> experts;
   SharedExpertDescription shared;
-  QuantAnnouncement quant;                 ///< of the routed experts
+  QuantAnnouncement quant;  ///< of the routed experts
   /// Element type in which the experts are packed: that of the file, or, for formats that this
   /// version multiplies dequantised, the smallest type that holds the products exactly enough.
   DType weight_dtype = DType::kBF16;
@@ -85,7 +85,7 @@ struct ModelDescription {
   int num_hidden_layers = 0;
   std::vector<MoeLayerDescription> layers;  ///< MoE layers only, ascending
   std::vector<int> dense_layers;
-  std::vector<std::string> warnings;        ///< unknown quantization keys, skipped MTP layers, ...
+  std::vector<std::string> warnings;  ///< unknown quantization keys, skipped MTP layers, ...
 };
 
 struct DescribeOptions {
@@ -104,8 +104,8 @@ ModelDescription describe_model(const Checkpoint& checkpoint, const DescribeOpti
 struct FamilySummary {
   std::string family;
   std::vector<std::string> model_types;
-  std::string router;       ///< "softmax, renormalised", ...
-  std::string expert_layout;///< "per expert gate/up/down", ...
+  std::string router;         ///< "softmax, renormalised", ...
+  std::string expert_layout;  ///< "per expert gate/up/down", ...
   std::string activation;
   std::string shared_experts;
 };

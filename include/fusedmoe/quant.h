@@ -25,12 +25,12 @@ enum class PayloadFormat {
 
 /// How elements narrower than a byte (or packed in words) lie in memory.
 enum class Packing {
-  kNone,            ///< one element per storage element
-  kNibblesLowFirst, ///< two consecutive K elements per byte, even K in the low nibble
-  kNibblesHighFirst,///< bitsandbytes
-  kGptqK8,          ///< int32, eight consecutive K rows
-  kAwqN8,           ///< int32, eight N columns in AWQ's order
-  kWordsK,          ///< compressed-tensors: int32, consecutive K elements of a row
+  kNone,              ///< one element per storage element
+  kNibblesLowFirst,   ///< two consecutive K elements per byte, even K in the low nibble
+  kNibblesHighFirst,  ///< bitsandbytes
+  kGptqK8,            ///< int32, eight consecutive K rows
+  kAwqN8,             ///< int32, eight N columns in AWQ's order
+  kWordsK,            ///< compressed-tensors: int32, consecutive K elements of a row
   kGgufBlock,
 };
 

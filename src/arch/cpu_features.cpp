@@ -57,8 +57,8 @@ CpuFeatures detect() {
   f.avx512 = f.avx2 && zmm && bit(leaf7.ebx, 16) && bit(leaf7.ebx, 17) && bit(leaf7.ebx, 30) &&
              bit(leaf7.ebx, 31);
   f.avx512_bf16 = f.avx512 && bit(leaf7_1.eax, 5);
-  f.amx_bf16 = f.avx512 && tiles && bit(leaf7.edx, 24) && bit(leaf7.edx, 22) &&
-               request_amx_permission();
+  f.amx_bf16 =
+      f.avx512 && tiles && bit(leaf7.edx, 24) && bit(leaf7.edx, 22) && request_amx_permission();
   const Registers vendor = cpuid(0, 0);
   const bool amd = vendor.ebx == 0x68747541;  // "Auth"(enticAMD)
   f.full_rate_bf16_dot = f.avx512_bf16 && amd;
@@ -86,8 +86,8 @@ CpuFeatures detect_and_mask() {
     std::string_view name;
     int level;
   };
-  constexpr Level kLevels[] = {{"baseline", 0}, {"avx2", 1}, {"avx512", 2}, {"avx512_bf16", 3},
-                               {"amx_bf16", 4}, {"neon", 4}};
+  constexpr Level kLevels[] = {{"baseline", 0},    {"avx2", 1},     {"avx512", 2},
+                               {"avx512_bf16", 3}, {"amx_bf16", 4}, {"neon", 4}};
   int level = 4;
   for (const Level& known : kLevels) {
     if (known.name == name) level = known.level;

@@ -12,10 +12,10 @@ enum class Isa { kBaseline, kAvx2, kAvx512, kAvx512Bf16, kAmxBf16, kNeon };
 const char* isa_name(Isa isa) noexcept;
 
 struct CpuFeatures {
-  bool avx2 = false;         ///< with FMA and F16C, and the system saves the registers
-  bool avx512 = false;       ///< F, BW, DQ, VL
+  bool avx2 = false;    ///< with FMA and F16C, and the system saves the registers
+  bool avx512 = false;  ///< F, BW, DQ, VL
   bool avx512_bf16 = false;
-  bool amx_bf16 = false;     ///< tile and bf16, and the system has granted the tile registers
+  bool amx_bf16 = false;  ///< tile and bf16, and the system has granted the tile registers
   bool neon = false;
   /// `vdpbf16ps` starts as often as an fp32 FMA (AMD Zen 4 and later); on Intel it starts half as
   /// often and does no more arithmetic than widening and FMA.

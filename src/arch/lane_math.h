@@ -1,8 +1,9 @@
 // Our own transcendental functions, written once over a lane type (arch/simd/*.h).
 //
 // Every lane type runs the same sequence of IEEE operations, so a value has the same bits on every
-// instruction set: fma is explicit, division is division, subnormals are kept, no library is called.
-// S::min and S::max give their second operand when either is NaN; operand order below lets NaN pass.
+// instruction set: fma is explicit, division is division, subnormals are kept, no library is
+// called. S::min and S::max give their second operand when either is NaN; operand order below lets
+// NaN pass.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +62,8 @@ inline typename S::F gelu_tanh_f32(typename S::F x) {
   using F = typename S::F;
   const F finite = S::max(S::set1(-0x1p+40F), x);  // gelu(-2^40) is -0 already, the cube is finite
   const F squared = S::mul(finite, finite);
-  const F inner = S::mul(finite, S::fma(squared, S::set1(0.0713548162726F), S::set1(1.59576912161F)));
+  const F inner =
+      S::mul(finite, S::fma(squared, S::set1(0.0713548162726F), S::set1(1.59576912161F)));
   return S::mul(finite, sigmoid_f32<S>(inner));
 }
 
@@ -72,7 +74,8 @@ inline typename S::F erfc_positive_f32(typename S::F z) {
   const F one = S::set1(1.0F);
   const F t = S::div(one, S::fma(S::set1(0.5F), z, one));  // in (0, 1]
   const F u = S::fma(S::set1(2.0F), t, S::set1(-1.0F));
-  // erfc(z) e^(z^2) / t as a polynomial in u: least squares on Chebyshev nodes, relative error 2e-7.
+  // erfc(z) e^(z^2) / t as a polynomial in u: least squares on Chebyshev nodes, relative error
+  // 2e-7.
   F p = S::set1(8.207441069895111e-05F);
   p = S::fma(p, u, S::set1(8.139491330673112e-05F));
   p = S::fma(p, u, S::set1(-0.00026012822126248147F));
@@ -98,11 +101,10 @@ inline typename S::F gelu_erf_f32(typename S::F x) {
   using F = typename S::F;
   const F finite = S::max(S::set1(-0x1p+40F), x);  // gelu(-2^40) is -0 already
   const F scaled = S::mul(finite, S::set1(0.707106781187F));
-  const F magnitude = S::min(S::set1(20.0F), S::from_bits(S::and_int(S::bits(scaled),
-                                                                     S::set1_int(0x7FFFFFFF))));
+  const F magnitude =
+      S::min(S::set1(20.0F), S::from_bits(S::and_int(S::bits(scaled), S::set1_int(0x7FFFFFFF))));
   const F tail = erfc_positive_f32<S>(magnitude);  // erfc(|x| / sqrt 2)
-  const F cumulative =
-      S::select(S::less(scaled, S::set1(0.0F)), tail, S::sub(S::set1(2.0F), tail));
+  const F cumulative = S::select(S::less(scaled, S::set1(0.0F)), tail, S::sub(S::set1(2.0F), tail));
   return S::mul(S::mul(S::set1(0.5F), finite), cumulative);
 }
 

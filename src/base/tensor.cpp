@@ -14,8 +14,9 @@ Shape::Shape(std::initializer_list<std::int64_t> dims)
 
 Shape::Shape(std::span<const std::int64_t> dims) {
   if (dims.size() > static_cast<std::size_t>(kMaxRank)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("[base] shape: expected at most {} dims, got {}", kMaxRank, dims.size()));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("[base] shape: expected at most {} dims, got {}", kMaxRank, dims.size()));
   }
   std::copy(dims.begin(), dims.end(), dims_.begin());
   rank_ = static_cast<int>(dims.size());

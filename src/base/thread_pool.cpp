@@ -152,9 +152,9 @@ int num_usable_cores() {
 
 std::unique_ptr<Executor> make_thread_pool(const ThreadPoolOptions& options) {
   if (options.num_threads < 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("[base] thread pool: expected num_threads >= 0, got {}",
-                            options.num_threads));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("[base] thread pool: expected num_threads >= 0, got {}", options.num_threads));
   }
   const int count = options.num_threads == 0 ? num_usable_cores() : options.num_threads;
   return std::make_unique<ThreadPool>(count, options.pin);

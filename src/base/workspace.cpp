@@ -10,7 +10,7 @@
 namespace fusedmoe {
 
 Workspace::Workspace(std::size_t num_bytes) : owns_(true) {
-  void* memory = ::operator new(num_bytes, std::align_val_t{kAlignment}, std::nothrow);
+  void* memory = ::operator new (num_bytes, std::align_val_t{kAlignment}, std::nothrow);
   if (memory == nullptr) {
     throw Error(ErrorCode::kOutOfMemory,
                 fmt::format("[base] workspace: could not allocate {} bytes", num_bytes));
@@ -27,7 +27,7 @@ Workspace::Workspace(std::span<std::byte> memory) : memory_(memory) {
 }
 
 Workspace::~Workspace() {
-  if (owns_) ::operator delete(memory_.data(), std::align_val_t{kAlignment});
+  if (owns_) ::operator delete (memory_.data(), std::align_val_t{kAlignment});
 }
 
 Workspace::Use::Use(Workspace& workspace) : workspace_(workspace) {

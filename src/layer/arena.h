@@ -26,6 +26,11 @@ class Arena {
     return {data, data == nullptr ? 0 : static_cast<std::size_t>(count)};
   }
 
+  /// The next `num_bytes` bytes, not taken.
+  std::span<std::byte> rest(std::size_t num_bytes) const noexcept {
+    return {base_ + used_, num_bytes};
+  }
+
   std::size_t num_bytes() const noexcept { return static_cast<std::size_t>(used_); }
 
  private:

@@ -59,10 +59,10 @@ std::vector<std::string> validate(const ActivationConfig& config) {
   }
   const bool clamps = config.kind == Activation::kSilu || config.kind == Activation::kSwigluOai;
   if (config.limit > 0.0F && (!clamps || !config.is_gated)) {
-    problems.push_back(fmt::format("activation limit {}: only gated silu and swigluoai clamp, got "
-                                   "{}{}",
-                                   config.limit, config.is_gated ? "gated " : "non-gated ",
-                                   activation_name(config.kind)));
+    problems.push_back(fmt::format(
+        "activation limit {}: only gated silu and swigluoai clamp, got "
+        "{}{}",
+        config.limit, config.is_gated ? "gated " : "non-gated ", activation_name(config.kind)));
   }
   if (config.kind == Activation::kSwigluOai && !config.is_gated) {
     problems.push_back("activation swigluoai: exists in a gated form only");
@@ -78,8 +78,8 @@ std::vector<std::string> validate(const FusedMoEConfig& c) {
   check_range(problems, "top_k", c.top_k, 1, kMaxTopK);
   check_range(problems, "num_fused_shared_experts", c.num_fused_shared_experts, 0, kMaxExperts);
   check_range(problems, "num_identity_experts", c.num_identity_experts, 0, kMaxExperts);
-  for (const auto& [name, dtype] : {std::pair("weight_dtype", c.weight_dtype),
-                                    std::pair("hidden_dtype", c.hidden_dtype)}) {
+  for (const auto& [name, dtype] :
+       {std::pair("weight_dtype", c.weight_dtype), std::pair("hidden_dtype", c.hidden_dtype)}) {
     if (!is_activation_dtype(dtype)) {
       problems.push_back(
           fmt::format("{}: expected F32, BF16 or F16, got {}", name, dtype_name(dtype)));
@@ -95,19 +95,22 @@ std::vector<std::string> validate(const FusedMoEConfig& c) {
                                    c.intermediate_size, tp));
   }
   if (c.no_combine && c.inplace) {
-    problems.push_back("no_combine: its result has another shape than the input, so inplace "
-                       "cannot be asked for");
+    problems.push_back(
+        "no_combine: its result has another shape than the input, so inplace "
+        "cannot be asked for");
   }
   if (c.no_combine && c.routed_scaling_factor != 1.0F) {
-    problems.push_back(fmt::format("no_combine: the caller sums the slots and applies the factor; "
-                                   "expected routed_scaling_factor 1, got {}",
-                                   c.routed_scaling_factor));
+    problems.push_back(
+        fmt::format("no_combine: the caller sums the slots and applies the factor; "
+                    "expected routed_scaling_factor 1, got {}",
+                    c.routed_scaling_factor));
   }
   const bool ranks = c.parallel.tp_size > 1 || c.parallel.ep_size > 1;
   if (c.reduce_results && ranks) {
-    problems.push_back(fmt::format("reduce_results with tp {} x ep {}: this version has no "
-                                   "communicator; leave it off and sum the partial results",
-                                   c.parallel.tp_size, c.parallel.ep_size));
+    problems.push_back(
+        fmt::format("reduce_results with tp {} x ep {}: this version has no "
+                    "communicator; leave it off and sum the partial results",
+                    c.parallel.tp_size, c.parallel.ep_size));
   }
   if (c.num_fused_shared_experts > 0 && !c.parallel.physical_to_logical.empty() &&
       static_cast<std::int64_t>(c.parallel.physical_to_logical.size()) > c.num_experts) {

@@ -50,8 +50,9 @@ static std::vector<std::int32_t> make_local_of_id(const FusedMoEConfig& c,
     map[e] = static_cast<std::int32_t>(i);
   }
   for (std::int64_t s = 0; s < c.num_fused_shared_experts; ++s) {
-    map.push_back(first_rank ? static_cast<std::int32_t>(static_cast<std::int64_t>(local.size()) + s)
-                             : kAbsentSlot);
+    map.push_back(first_rank
+                      ? static_cast<std::int32_t>(static_cast<std::int64_t>(local.size()) + s)
+                      : kAbsentSlot);
   }
   const bool identity_here = first_rank && c.parallel.tp_rank == 0;
   map.insert(map.end(), static_cast<std::size_t>(c.num_identity_experts),
@@ -63,8 +64,7 @@ FusedMoE::Impl::Impl(FusedMoEConfig c) : config(std::move(c)) {
   const std::vector<std::string> problems = validate(config);
   if (!problems.empty()) fail_argument(config, fmt::format("{}", fmt::join(problems, "; ")));
   const std::vector<std::int32_t> local = local_to_logical(config.parallel, config.num_experts);
-  num_local_experts =
-      static_cast<std::int64_t>(local.size()) + config.num_fused_shared_experts;
+  num_local_experts = static_cast<std::int64_t>(local.size()) + config.num_fused_shared_experts;
   local_intermediate = config.intermediate_size / config.parallel.tp_size;
   local_of_id = make_local_of_id(config, local);
   loaded = std::vector<std::atomic<bool>>(static_cast<std::size_t>(num_local_experts));
@@ -122,22 +122,22 @@ void FusedMoE::load_expert(std::int64_t local_expert, const ExpertTensors& tenso
                          std::int64_t cols) {
     if (view.data == nullptr || view.rows != rows || view.cols != cols ||
         !is_activation_dtype(view.dtype)) {
-      fail_argument(m.config,
-                    fmt::format("load_expert: {} of local expert {}: expected [{}, {}] of F32, "
-                                "BF16 or F16, got {}",
-                                name, local_expert, rows, cols,
-                                view.data == nullptr
-                                    ? std::string("nothing")
-                                    : fmt::format("[{}, {}] of {}", view.rows, view.cols,
-                                                  dtype_name(view.dtype))));
+      fail_argument(
+          m.config,
+          fmt::format("load_expert: {} of local expert {}: expected [{}, {}] of F32, "
+                      "BF16 or F16, got {}",
+                      name, local_expert, rows, cols,
+                      view.data == nullptr ? std::string("nothing")
+                                           : fmt::format("[{}, {}] of {}", view.rows, view.cols,
+                                                         dtype_name(view.dtype))));
     }
   };
   const auto check_bias = [&](const char* name, std::span<const float> bias, std::int64_t size) {
     if (static_cast<std::int64_t>(bias.size()) != (m.config.has_bias ? size : 0)) {
-      fail_argument(m.config, fmt::format("load_expert: {} of local expert {}: expected {} "
-                                          "numbers, got {}",
-                                          name, local_expert, m.config.has_bias ? size : 0,
-                                          bias.size()));
+      fail_argument(m.config,
+                    fmt::format("load_expert: {} of local expert {}: expected {} "
+                                "numbers, got {}",
+                                name, local_expert, m.config.has_bias ? size : 0, bias.size()));
     }
   };
   check("w1", tensors.w1, i, h);
@@ -205,8 +205,8 @@ std::uint64_t FusedMoE::weights_checksum() const {
   return hash;
 }
 
-ResultState FusedMoE::forward(TensorView hidden_states, const TopKView& topk,
-                              MutableTensorView out, Workspace& workspace) const {
+ResultState FusedMoE::forward(TensorView hidden_states, const TopKView& topk, MutableTensorView out,
+                              Workspace& workspace) const {
   impl_->check_ready();
   impl_->check_call(hidden_states, topk, out);
   const Workspace::Use use(workspace);

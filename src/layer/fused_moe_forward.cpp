@@ -49,15 +49,16 @@ FusedMoE::Impl::Buffers FusedMoE::Impl::take_buffers(Arena& arena, std::int64_t 
 
 const PlanReport& FusedMoE::Impl::plan(const PlanOptions& options) {
   if (options.max_num_tokens < 0) {
-    fail_argument(config, fmt::format("plan: expected max_num_tokens >= 0, got {}",
-                                      options.max_num_tokens));
+    fail_argument(
+        config, fmt::format("plan: expected max_num_tokens >= 0, got {}", options.max_num_tokens));
   }
-  const ExpertsProblem problem{config.hidden_size,     local_intermediate,  num_local_experts,
-                               config.top_k,           config.weight_dtype, config.hidden_dtype,
-                               config.activation,      config.has_bias};
+  const ExpertsProblem problem{config.hidden_size, local_intermediate,  num_local_experts,
+                               config.top_k,       config.weight_dtype, config.hidden_dtype,
+                               config.activation,  config.has_bias};
   std::vector<KernelChoice> choices = choose_kernel(problem, options.kernel);
   const ExpertsKernelEntry& entry = chosen_entry(choices);
-  const bool any_loaded = std::any_of(loaded.begin(), loaded.end(), [](const auto& l) { return l.load(); });
+  const bool any_loaded =
+      std::any_of(loaded.begin(), loaded.end(), [](const auto& l) { return l.load(); });
   if (any_loaded && report.kernel != entry.name) {
     fail_argument(config, fmt::format("plan: experts are packed for kernel {}, so it cannot become "
                                       "{}; make a new layer",
@@ -95,16 +96,17 @@ const PlanReport& FusedMoE::Impl::plan(const PlanOptions& options) {
   report.notes.push_back(config.apply_router_weight_on_input
                              ? "the router weight multiplies w13's result, before the activation"
                              : "the router weight multiplies w2's result, before its rounding");
-  report.notes.push_back(config.routed_scaling_factor == 1.0F
-                             ? "no factor here: routing has applied it, or there is none"
-                             : fmt::format("combine multiplies the sum by {}",
-                                           config.routed_scaling_factor));
+  report.notes.push_back(
+      config.routed_scaling_factor == 1.0F
+          ? "no factor here: routing has applied it, or there is none"
+          : fmt::format("combine multiplies the sum by {}", config.routed_scaling_factor));
   return report;
 }
 
 void FusedMoE::Impl::check_ready() const {
   if (kernel == nullptr) fail_argument(config, "forward: call plan() first");
-  const auto missing = std::count_if(loaded.begin(), loaded.end(), [](const auto& l) { return !l.load(); });
+  const auto missing =
+      std::count_if(loaded.begin(), loaded.end(), [](const auto& l) { return !l.load(); });
   if (missing > 0) {
     fail_argument(config, fmt::format("forward: {} of {} local experts are not loaded", missing,
                                       num_local_experts));
@@ -146,7 +148,8 @@ void FusedMoE::Impl::check_call(const TensorView& hidden, const TopKView& topk,
   const Shape wanted = config.no_combine ? Shape{t, k, h} : Shape{t, h};
   const std::int64_t out_row = config.no_combine ? k * h : h;
   if (out.shape != wanted || out.dtype != config.hidden_dtype ||
-      row_stride(out, out_row) < out_row || (config.no_combine && row_stride(out, out_row) != out_row)) {
+      row_stride(out, out_row) < out_row ||
+      (config.no_combine && row_stride(out, out_row) != out_row)) {
     fail_argument(config, fmt::format("out: expected {} {}, got {}", wanted.to_string(),
                                       dtype_name(config.hidden_dtype), describe(out)));
   }
@@ -163,9 +166,10 @@ void FusedMoE::Impl::check_call(const TensorView& hidden, const TopKView& topk,
   const bool overlaps = x < y + y_bytes && y < x + x_bytes;
   const bool same = x == y && row_stride(hidden, h) == row_stride(out, out_row);
   if (overlaps && !(config.inplace && same)) {
-    fail_argument(config, config.inplace
-                              ? "out: overlaps hidden_states without being the same rows"
-                              : "out: overlaps hidden_states; ask for inplace in the configuration");
+    fail_argument(config,
+                  config.inplace
+                      ? "out: overlaps hidden_states without being the same rows"
+                      : "out: overlaps hidden_states; ask for inplace in the configuration");
   }
 }
 
@@ -190,17 +194,17 @@ static void fill_special_slots(const ExpertBatch& batch, const HiddenRows& hidde
 }
 
 void FusedMoE::Impl::run_chunk(const HiddenRows& hidden, const TopKView& topk,
-                               std::int64_t num_tokens, std::byte* out,
-                               std::int64_t out_row_bytes, std::span<std::byte> memory) const {
+                               std::int64_t num_tokens, std::byte* out, std::int64_t out_row_bytes,
+                               std::span<std::byte> memory) const {
   Arena arena(memory);
   Buffers b = take_buffers(arena, num_tokens);
   if (config.no_combine) b.slots.data = out;
   dispatch_local(topk, {local_of_id}, num_local_experts, b.batch);
   if (b.batch.num_dropped_ids > 0) dropped_ids += b.batch.num_dropped_ids;
   const auto* topk_weights = static_cast<const float*>(topk.topk_weights.data);
-  kernel->run({&b.batch, hidden, topk_weights, config.apply_router_weight_on_input, &weights,
-               b.slots},
-              b.scratch, *executor);
+  kernel->run(
+      {&b.batch, hidden, topk_weights, config.apply_router_weight_on_input, &weights, b.slots},
+      b.scratch, *executor);
   if (config.no_combine || config.num_identity_experts > 0) {
     fill_special_slots(b.batch, hidden, topk_weights, b.slots, config.hidden_size,
                        config.no_combine, *executor);

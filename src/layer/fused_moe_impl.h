@@ -43,7 +43,8 @@ struct FusedMoE::Impl {
   struct Buffers;
   Buffers take_buffers(Arena& arena, std::int64_t num_tokens) const;
   void check_ready() const;
-  void check_call(const TensorView& hidden, const TopKView& topk, const MutableTensorView& out) const;
+  void check_call(const TensorView& hidden, const TopKView& topk,
+                  const MutableTensorView& out) const;
   /// Arguments have been checked; `memory` has report.workspace_bytes.
   void run(const TensorView& hidden, const TopKView& topk, const MutableTensorView& out,
            std::span<std::byte> memory) const;

@@ -10,7 +10,7 @@
 namespace fusedmoe {
 
 void Linear::FreeAligned::operator()(std::byte* memory) const noexcept {
-  ::operator delete(memory, std::align_val_t{64});
+  ::operator delete (memory, std::align_val_t{64});
 }
 
 Linear::Linear(std::int64_t n, std::int64_t k, std::span<const float> weight,
@@ -22,7 +22,7 @@ Linear::Linear(std::int64_t n, std::int64_t k, std::span<const float> weight,
   dtype_ = exact ? DType::kBF16 : DType::kF32;
   matrix_ = cpu::make_panel_matrix(n, k, dtype_, 2);
   num_bytes_ = matrix_.panel_bytes * static_cast<std::size_t>(matrix_.num_panels);
-  panels_.reset(static_cast<std::byte*>(::operator new(num_bytes_, std::align_val_t{64})));
+  panels_.reset(static_cast<std::byte*>(::operator new (num_bytes_, std::align_val_t{64})));
   cpu::pack_matrix({weight.data(), DType::kF32, n, k, k, 1}, matrix_, dtype_, panels_.get());
   if (!bias.empty()) {
     bias_.assign(static_cast<std::size_t>(matrix_.num_panels * cpu::kPanelColumns), 0.0F);
@@ -30,16 +30,14 @@ Linear::Linear(std::int64_t n, std::int64_t k, std::span<const float> weight,
   }
 }
 
-void Linear::take_scratch(Arena& arena, std::int64_t max_rows) const {
-  const cpu::Ops& ops = cpu::best_f32_ops(dtype_);
-  arena.take_bytes(std::min(max_rows, kChunkRows) * ops.row_bytes(matrix_.k_padded));
+std::byte* Linear::take_scratch(Arena& arena, std::int64_t k, std::int64_t max_rows) {
+  const cpu::Ops& ops = cpu::best_f32_ops(DType::kF32);  // blocks are f32 whatever the weights are
+  return arena.take_bytes(std::min(max_rows, kChunkRows) * ops.row_bytes(cpu::round_up(k, 2)));
 }
 
 void Linear::run(const HiddenRows& x, std::int64_t num_rows, float* out, Arena scratch,
                  Executor& executor) const {
-  const cpu::Ops& ops = cpu::best_f32_ops(dtype_);
-  std::byte* packed =
-      scratch.take_bytes(std::min(num_rows, kChunkRows) * ops.row_bytes(matrix_.k_padded));
+  std::byte* packed = take_scratch(scratch, k_, num_rows);
   for (std::int64_t first = 0; first < num_rows; first += kChunkRows) {
     HiddenRows rows = x;
     rows.data = x.row(first);
@@ -99,7 +97,13 @@ struct Linear::Chunk {
 
 void Linear::run_chunk(const HiddenRows& x, std::int64_t num_rows, float* out, std::byte* packed,
                        Executor& executor) const {
-  Chunk chunk{*this,  cpu::best_f32_ops(dtype_), x, num_rows, out, packed, executor.num_threads(),
+  Chunk chunk{*this,
+              cpu::best_f32_ops(dtype_),
+              x,
+              num_rows,
+              out,
+              packed,
+              executor.num_threads(),
               SpinBarrier(executor.num_threads())};
   executor.run([](void* raw, int thread) { static_cast<Chunk*>(raw)->run(thread); }, &chunk);
 }

@@ -24,7 +24,8 @@ class Linear {
 
   std::int64_t num_outputs() const noexcept { return n_; }
   std::size_t num_bytes() const noexcept { return num_bytes_; }
-  void take_scratch(Arena& arena, std::int64_t max_rows) const;
+  /// Scratch of a product with inputs of `k` numbers; known before there are weights.
+  static std::byte* take_scratch(Arena& arena, std::int64_t k, std::int64_t max_rows);
   /// @param out f32 [num_rows, n] contiguous.
   void run(const HiddenRows& x, std::int64_t num_rows, float* out, Arena scratch,
            Executor& executor) const;

@@ -30,13 +30,14 @@ struct ExpertLoadRequest {
 /// The ledger of one layer: which checkpoint tensors were used, which cells were filled.
 class LoadLedger;
 
-/// Loads one group of experts. Problems are collected in the ledger; nothing is thrown for a missing
-/// or misshapen tensor, and no expert is handed to the sink unless all its parts are sound.
+/// Loads one group of experts. Problems are collected in the ledger; nothing is thrown for a
+/// missing or misshapen tensor, and no expert is handed to the sink unless all its parts are sound.
 void load_experts(const Checkpoint& checkpoint, const ExpertLoadRequest& request,
                   const LoadOptions& options, LoadLedger& ledger);
 
-/// Loads a small dense tensor (router weight, bias, scale) as f32, checking its shape against one of
-/// `accepted_shapes` and marking it used. Returns empty and records the problem when it is unsound.
+/// Loads a small dense tensor (router weight, bias, scale) as f32, checking its shape against one
+/// of `accepted_shapes` and marking it used. Returns empty and records the problem when it is
+/// unsound.
 std::vector<float> load_dense_f32(const Checkpoint& checkpoint, const std::string& name,
                                   const std::vector<Shape>& accepted_shapes, LoadLedger& ledger);
 

@@ -88,13 +88,12 @@ struct Avx2Lanes {
     const __m256i rounded =
         _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd);
     const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
-    const __m256i chosen = _mm256_castps_si256(_mm256_blendv_ps(
-        _mm256_castsi256_ps(rounded), _mm256_castsi256_ps(quiet), is_nan(v)));
+    const __m256i chosen = _mm256_castps_si256(
+        _mm256_blendv_ps(_mm256_castsi256_ps(rounded), _mm256_castsi256_ps(quiet), is_nan(v)));
     return _mm256_castsi256_ps(_mm256_and_si256(chosen, _mm256_set1_epi32(-65536)));
   }
   static F round_f16(F v) {
-    return _mm256_cvtph_ps(
-        _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    return _mm256_cvtph_ps(_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
 };
 

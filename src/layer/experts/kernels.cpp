@@ -62,17 +62,18 @@ std::string forced_name(const std::string& forced) {
   const std::string_view text(variable);
   constexpr std::string_view kStage = "experts:";
   if (text.starts_with(kStage)) return std::string(text.substr(kStage.size()));
-  throw Error(ErrorCode::kInvalidArgument,
-              fmt::format("[experts] FUSEDMOE_KERNEL: expected \"experts:<kernel>\", got \"{}\"",
-                          text));
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("[experts] FUSEDMOE_KERNEL: expected \"experts:<kernel>\", got \"{}\"", text));
 }
 
 [[noreturn]] void refuse_all(const std::vector<KernelChoice>& choices, const std::string& forced) {
-  std::string message =
-      forced.empty() ? std::string("[experts] no kernel can serve this layer:")
-                     : fmt::format("[experts] kernel \"{}\" was asked for and cannot serve this "
-                                   "layer here:",
-                                   forced);
+  std::string message = forced.empty()
+                            ? std::string("[experts] no kernel can serve this layer:")
+                            : fmt::format(
+                                  "[experts] kernel \"{}\" was asked for and cannot serve this "
+                                  "layer here:",
+                                  forced);
   for (const KernelChoice& c : choices) {
     message += fmt::format("\n  {} ({}): {}", c.name, c.arithmetic,
                            c.reason.empty() ? "can serve it" : c.reason);
@@ -89,8 +90,9 @@ std::vector<KernelChoice> choose_kernel(const ExpertsProblem& problem, const std
   std::vector<KernelChoice> choices;
   bool found = false;
   for (const ExpertsKernelEntry& entry : kKernels) {
-    KernelChoice choice{"experts",           entry.name, entry.arithmetic, isa_name(entry.isa),
-                        refusal(entry, problem), false};
+    KernelChoice choice{
+        "experts", entry.name, entry.arithmetic, isa_name(entry.isa), refusal(entry, problem),
+        false};
     const bool named = wanted == entry.name || wanted == entry.arithmetic;
     if (choice.reason.empty() && wanted.empty()) choice.reason = entry.avoid();
     if (choice.reason.empty() && !found && (wanted.empty() || named)) {

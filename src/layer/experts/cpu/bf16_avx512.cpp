@@ -3,9 +3,11 @@
 // Computes   sums[r][n] = chain over k pairs of vdpbf16ps, from +0
 // Shapes     x block [k / 2][rows] pairs of bf16; panel [k / 2][64] pairs; sums [rows][64] f32
 // Mapping    rows x 64 columns (up to 6 rows) or rows x 32 columns (up to 12) in registers
-// Accuracy   products exact, sums f32 (round to nearest even, subnormals flushed by the instruction)
-// Source     Intel 64 and IA-32 architectures manual, VDPBF16PS. It starts every clock on Zen 4 and
-//            every second clock on Sapphire Rapids, where widening is as fast (docs/performance.md).
+// Accuracy   products exact, sums f32 (round to nearest even, subnormals flushed by the
+// instruction) Source     Intel 64 and IA-32 architectures manual, VDPBF16PS. It starts every clock
+// on Zen 4 and
+//            every second clock on Sapphire Rapids, where widening is as fast
+//            (docs/performance.md).
 #include "arch/simd/avx512.h"
 #include "layer/experts/cpu/ops_tables.h"
 #include "layer/experts/cpu/panel_body.inl"

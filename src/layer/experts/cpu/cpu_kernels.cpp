@@ -7,7 +7,7 @@
 namespace fusedmoe::cpu {
 namespace {
 
-constexpr std::int64_t kPairs = 2;     // two neighboring k are one word
+constexpr std::int64_t kPairs = 2;       // two neighboring k are one word
 constexpr std::int64_t kTileDepth = 32;  // one AMX tile product takes 32 k
 
 std::unique_ptr<ExpertsKernel> make(const ExpertsProblem& problem, const Ops* ops,

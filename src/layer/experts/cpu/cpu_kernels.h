@@ -1,5 +1,6 @@
 // The CPU kernels of the table. Where the compiler cannot make one (another processor family), its
-// function throws Error(kUnsupported); the table never calls it, since the instruction set is absent.
+// function throws Error(kUnsupported); the table never calls it, since the instruction set is
+// absent.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The inner operations of the expert MLP on a CPU: one table of functions for each (instruction set,
-// weight format). Everything above them (run.cpp) is the same for all.
+// The inner operations of the expert MLP on a CPU: one table of functions for each (instruction
+// set, weight format). Everything above them (run.cpp) is the same for all.
 //
 // Rows of one expert are cut into blocks. A block of packed activations holds its rows in the order
 // that the kernel's inner product wants; only the functions of one table read what they wrote.
@@ -35,23 +35,23 @@ struct PackRowsArgs {
 struct GateUpArgs {
   ActivationBlock x;
   const std::byte* panel = nullptr;
-  const float* bias = nullptr;         ///< [64] or nullptr
-  const float* input_weight = nullptr; ///< [x.rows]: router weight on the input, or nullptr
+  const float* bias = nullptr;          ///< [64] or nullptr
+  const float* input_weight = nullptr;  ///< [x.rows]: router weight on the input, or nullptr
   ActivationConfig activation;
-  DType hidden_dtype = DType::kF32;    ///< the result is rounded to it
-  ActivationBlock out;                 ///< same rows
-  std::int64_t out_column = 0;         ///< of the panel's first activated column
-  std::int64_t out_columns = 0;        ///< logical columns from there on: the rest become zeros
+  DType hidden_dtype = DType::kF32;  ///< the result is rounded to it
+  ActivationBlock out;               ///< same rows
+  std::int64_t out_column = 0;       ///< of the panel's first activated column
+  std::int64_t out_columns = 0;      ///< logical columns from there on: the rest become zeros
 };
 
 struct DownArgs {
   ActivationBlock a;
   const std::byte* panel = nullptr;
-  const float* bias = nullptr;          ///< [64] or nullptr
-  const float* output_weight = nullptr; ///< [a.rows], or nullptr
+  const float* bias = nullptr;           ///< [64] or nullptr
+  const float* output_weight = nullptr;  ///< [a.rows], or nullptr
   DType out_dtype = DType::kF32;
-  std::byte* const* out_rows = nullptr; ///< [a.rows], at the panel's first column
-  std::int64_t out_columns = 0;         ///< at most 64
+  std::byte* const* out_rows = nullptr;  ///< [a.rows], at the panel's first column
+  std::int64_t out_columns = 0;          ///< at most 64
 };
 
 struct CombineArgs {

@@ -76,14 +76,14 @@ ExpertLayout make_expert_layout(const ExpertsProblem& problem, std::int64_t k_un
   layout.dtype = problem.weight_dtype;
   layout.is_gated = problem.activation.is_gated;
   layout.has_bias = problem.has_bias;
-  layout.w13 = make_panel_matrix(problem.intermediate_size, problem.hidden_size, layout.dtype,
-                                 k_unit);
+  layout.w13 =
+      make_panel_matrix(problem.intermediate_size, problem.hidden_size, layout.dtype, k_unit);
   if (layout.is_gated) {
     layout.w13.columns_per_panel = kGatedColumns;
     layout.w13.num_panels = (problem.intermediate_size + kGatedColumns - 1) / kGatedColumns;
   }
-  layout.w2 = make_panel_matrix(problem.hidden_size, problem.intermediate_size, layout.dtype,
-                                k_unit);
+  layout.w2 =
+      make_panel_matrix(problem.hidden_size, problem.intermediate_size, layout.dtype, k_unit);
   std::size_t used = 0;
   for (PanelMatrix* m : {&layout.w13, &layout.w2}) {
     m->offset = used;
@@ -131,8 +131,8 @@ void PanelPacker::pack(const ExpertTensors& tensors, std::byte* slot) const {
     pack_panel_columns(tensors.w1, row, w13.columns_per_panel, 0, layout_.dtype, w13.k_padded,
                        panel);
     if (layout_.is_gated) {
-      pack_panel_columns(tensors.w3, row, kGatedColumns, kGatedColumns, layout_.dtype,
-                         w13.k_padded, panel);
+      pack_panel_columns(tensors.w3, row, kGatedColumns, kGatedColumns, layout_.dtype, w13.k_padded,
+                         panel);
     }
   }
   pack_matrix(tensors.w2, layout_.w2, layout_.dtype, slot + layout_.w2.offset);

@@ -23,14 +23,14 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) {
 
 /// One packed matrix.
 struct PanelMatrix {
-  std::int64_t k = 0;               ///< logical reduction length
+  std::int64_t k = 0;  ///< logical reduction length
   std::int64_t k_padded = 0;
-  std::int64_t num_columns = 0;     ///< logical columns that the panels yield (after gating)
+  std::int64_t num_columns = 0;  ///< logical columns that the panels yield (after gating)
   std::int64_t columns_per_panel = 0;
   std::int64_t num_panels = 0;
   std::size_t panel_bytes = 0;
-  std::size_t offset = 0;           ///< of panel 0 in the expert's slot
-  std::size_t bias_offset = 0;      ///< f32 [num_panels][64]; valid when the layer has biases
+  std::size_t offset = 0;       ///< of panel 0 in the expert's slot
+  std::size_t bias_offset = 0;  ///< f32 [num_panels][64]; valid when the layer has biases
 };
 
 struct ExpertLayout {

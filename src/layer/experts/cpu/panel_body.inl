@@ -5,8 +5,8 @@
 // files could be linked from the one with the widest flags and stop a smaller processor.
 //
 // Bits     each output is one chain over k, ascending, from +0; lanes run over output columns. The
-//          chain, the activation and the rounding points are the arithmetic's; rows per block, columns
-//          per chunk and threads are not, and change no bit.
+//          chain, the activation and the rounding points are the arithmetic's; rows per block,
+//          columns per chunk and threads are not, and change no bit.
 #include "arch/lane_math.h"
 #include "layer/experts/cpu/ops.h"
 
@@ -67,9 +67,15 @@ inline typename S::F activate(const ActivationConfig& config, typename S::F g, t
   }
   F act = g;
   switch (config.kind) {
-    case Activation::kSilu: act = silu_f32<S>(g); break;
-    case Activation::kGelu: act = gelu_erf_f32<S>(g); break;
-    case Activation::kGeluTanh: act = gelu_tanh_f32<S>(g); break;
+    case Activation::kSilu:
+      act = silu_f32<S>(g);
+      break;
+    case Activation::kGelu:
+      act = gelu_erf_f32<S>(g);
+      break;
+    case Activation::kGeluTanh:
+      act = gelu_tanh_f32<S>(g);
+      break;
     case Activation::kRelu2: {
       const F positive = S::max(S::set1(0.0F), g);
       act = S::mul(positive, positive);
@@ -121,8 +127,7 @@ struct PanelKernel {
         const F u = args.activation.is_gated
                         ? first_sums(args, sums.data[r], r, c + static_cast<int>(kGatedColumns))
                         : S::set1(0.0F);
-        S::store(result + c,
-                 round_lanes<S>(activate<S>(args.activation, g, u), args.hidden_dtype));
+        S::store(result + c, round_lanes<S>(activate<S>(args.activation, g, u), args.hidden_dtype));
       }
       const std::int64_t room = args.out.k_padded - args.out_column;
       for (int c = 0; c < columns && c < room; ++c) {
@@ -328,8 +333,8 @@ inline void nothing() {}
 template <class S, class P>
 constexpr Ops make_ops() {
   using K = PanelKernel<S, P>;
-  return {P::kMaxRows, K::row_bytes, K::pack_rows, K::gate_up, K::down, K::combine, nothing,
-          nothing};
+  return {P::kMaxRows, K::row_bytes, K::pack_rows, K::gate_up,
+          K::down,     K::combine,   nothing,      nothing};
 }
 
 }  // namespace

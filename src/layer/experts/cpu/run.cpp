@@ -15,8 +15,8 @@ constexpr int kMostRows = 32;   // of any kernel's block: bounds the pointer arr
 constexpr int kMostSlots = 64;  // of a token: the configuration allows no more
 
 // Hands out numbers 0 ... count - 1 in runs: long ones first, so that a thread reads long stretches
-// of weights in order, single ones at the end, so that threads finish together. Which thread computes
-// what changes no bit.
+// of weights in order, single ones at the end, so that threads finish together. Which thread
+// computes what changes no bit.
 class WorkCounter {
  public:
   void reset(std::int64_t count) noexcept {
@@ -75,8 +75,8 @@ Scratch PanelExpertsKernel::take(Arena& arena, std::int64_t max_rows,
   return s;
 }
 
-void PanelExpertsKernel::take_scratch(Arena& arena, std::int64_t max_rows,
-                                      std::int64_t num_experts, int) const {
+void PanelExpertsKernel::take_scratch(Arena& arena, std::int64_t max_rows, std::int64_t num_experts,
+                                      int) const {
   take(arena, max_rows, num_experts);
 }
 
@@ -113,8 +113,15 @@ void PanelExpertsKernel::run(const ExpertsCall& call, Arena arena, Executor& exe
   const Scratch scratch = take(arena, num_rows, num_experts);
   std::int64_t num_hit = 0;
   const std::int64_t num_blocks = cut_blocks(batch, ops_.max_rows, scratch, num_hit);
-  Run run{call,   scratch, num_blocks, num_hit, executor.num_threads(),
-          SpinBarrier(executor.num_threads()), {}, {}, {}};
+  Run run{call,
+          scratch,
+          num_blocks,
+          num_hit,
+          executor.num_threads(),
+          SpinBarrier(executor.num_threads()),
+          {},
+          {},
+          {}};
   run.pack.reset(num_blocks);
   run.gate_up.reset(num_hit * layout_.w13.num_panels);
   run.down.reset(num_hit * layout_.w2.num_panels);
@@ -191,8 +198,9 @@ void PanelExpertsKernel::gate_up_panels(Run& run) const {
         args.out = block_of(run.scratch.a, block, layout_.w2.k_padded);
         if (run.call.weight_on_input) {
           for (int r = 0; r < block.rows; ++r) {
-            weight[r] = run.call.topk_weights[batch.row_slot[static_cast<std::size_t>(
-                block.first_row + r)]];
+            weight[r] =
+                run.call
+                    .topk_weights[batch.row_slot[static_cast<std::size_t>(block.first_row + r)]];
           }
           args.input_weight = weight;
         }
@@ -218,8 +226,7 @@ void PanelExpertsKernel::down_panels(Run& run) const {
       DownArgs args;
       args.panel = expert + w2.offset + static_cast<std::size_t>(panel) * w2.panel_bytes;
       if (layout_.has_bias) {
-        args.bias =
-            reinterpret_cast<const float*>(expert + w2.bias_offset) + panel * kPanelColumns;
+        args.bias = reinterpret_cast<const float*>(expert + w2.bias_offset) + panel * kPanelColumns;
       }
       args.out_dtype = run.call.slots.dtype;
       args.out_rows = out;

@@ -16,10 +16,10 @@ struct Scratch {
     std::int32_t rows;
   };
   std::span<Block> blocks;
-  std::span<std::int32_t> hit_experts;        ///< local experts with rows, ascending
-  std::span<std::int32_t> hit_first_block;    ///< [num_hit + 1]
-  std::byte* x = nullptr;                     ///< packed hidden states, by row
-  std::byte* a = nullptr;                     ///< packed activations, by row
+  std::span<std::int32_t> hit_experts;      ///< local experts with rows, ascending
+  std::span<std::int32_t> hit_first_block;  ///< [num_hit + 1]
+  std::byte* x = nullptr;                   ///< packed hidden states, by row
+  std::byte* a = nullptr;                   ///< packed activations, by row
 };
 
 /// One expert MLP on panels: packs rows, multiplies w13 and applies the activation, multiplies w2.

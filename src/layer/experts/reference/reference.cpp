@@ -177,12 +177,18 @@ double activate_reference(const ActivationConfig& config, double g, double u) {
   }
   double act = 0.0;
   switch (config.kind) {
-    case Activation::kSilu: act = g == -HUGE_VAL ? -0.0 : g * sigmoid(g); break;
-    case Activation::kGelu: act = 0.5 * g * (1.0 + std::erf(g / std::sqrt(2.0))); break;
+    case Activation::kSilu:
+      act = g == -HUGE_VAL ? -0.0 : g * sigmoid(g);
+      break;
+    case Activation::kGelu:
+      act = 0.5 * g * (1.0 + std::erf(g / std::sqrt(2.0)));
+      break;
     case Activation::kGeluTanh:
       act = 0.5 * g * (1.0 + std::tanh(std::sqrt(2.0 / kPi) * (g + 0.044715 * g * g * g)));
       break;
-    case Activation::kRelu2: act = g > 0.0 ? g * g : (g != g ? g : 0.0); break;
+    case Activation::kRelu2:
+      act = g > 0.0 ? g * g : (g != g ? g : 0.0);
+      break;
     case Activation::kSwigluOai:
       return g * sigmoid(static_cast<double>(config.alpha) * g) * (u + 1.0);
   }
