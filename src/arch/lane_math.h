@@ -25,7 +25,7 @@ inline typename S::F exp_f32(typename S::F x) {
   const F n = S::round_to_int(S::mul(clamped, S::set1(0x1.715476p+0F)));
   // r = x - n * ln 2, ln 2 in two pieces: the first product is exact.
   F r = S::fma(n, S::set1(-0x1.62e4p-1F), clamped);
-  r = S::fma(n, S::set1(0x1.7f7d1cp-20F), r);
+  r = S::fma(n, S::set1(-0x1.7f7d1cp-20F), r);
   // Taylor series on |r| <= ln 2 / 2; the first term left out is below 6e-9.
   F p = S::set1(1.0F / 5040.0F);
   p = S::fma(p, r, S::set1(1.0F / 720.0F));
