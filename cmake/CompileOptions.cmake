@@ -23,6 +23,6 @@ function(fusedmoe_folder name)
   target_include_directories(fusedmoe_${name} PRIVATE
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(fusedmoe_${name} PRIVATE
-    fusedmoe_options Threads::Threads fmt::fmt nlohmann_json::nlohmann_json)
+    fusedmoe_options Threads::Threads fmt::fmt-header-only nlohmann_json::nlohmann_json)
   target_sources(fusedmoe PRIVATE $<TARGET_OBJECTS:fusedmoe_${name}>)
 endfunction()
