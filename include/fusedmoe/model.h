@@ -21,9 +21,9 @@ enum class ExpertShard { kW1, kW3, kW2, kW13 };
 /// One kind of expert tensor: where it is and how it is laid out.
 struct ExpertTensorPattern {
   /// Module path, "{expert}" standing for the expert number when there is one tensor per expert.
-  std::string module;
+  std::string module{};
   std::string weight_suffix = ".weight";  ///< "" when the module name is the tensor's name
-  std::string bias_suffix;                ///< "" when there is no bias
+  std::string bias_suffix{};              ///< "" when there is no bias
   ExpertShard shard = ExpertShard::kW1;
   bool is_stacked = false;      ///< all experts in one tensor, [E, N, K] (or flattened)
   bool is_flattened = false;    ///< stacked as [E * rows, cols]
