@@ -106,15 +106,16 @@ LoadReport MoeBlock::Impl::load(const Checkpoint& checkpoint, const LoadOptions&
   router_input_scale = dense(d.router.input_scale, {Shape{d.hidden_size}});
   const std::vector<float> gate = dense(d.shared.gate_weight, {Shape{1, d.hidden_size}});
   if (!d.router.hash_table.empty()) {
-    hash_table =
-        load_hash_table(checkpoint, d.router.hash_table, routing.top_k, num_routed, ledger);
+    hash_table = load_id_table(checkpoint, d.router.hash_table, routing.top_k, num_routed, ledger);
     vocab_size = static_cast<std::int64_t>(hash_table.size()) / routing.top_k;
   }
 
-  const auto request = [&](FusedMoE& layer, const std::vector<ExpertTensorPattern>& tensors,
+  const auto request = [&](const char* group, FusedMoE& layer,
+                           const std::vector<ExpertTensorPattern>& tensors,
                            const QuantAnnouncement& quant) {
     const FusedMoEConfig& c = layer.config();
     ExpertLoadRequest r;
+    r.group = group;
     r.tensors = &tensors;
     r.quant = &quant;
     r.num_experts = c.num_experts;
@@ -129,11 +130,14 @@ LoadReport MoeBlock::Impl::load(const Checkpoint& checkpoint, const LoadOptions&
     };
     return r;
   };
-  load_experts(checkpoint, request(experts, d.experts, d.quant), options, ledger);
+  load_experts(checkpoint, request("routed", experts, d.experts, d.quant), options, ledger);
   if (shared != nullptr) {
-    load_experts(checkpoint, request(*shared, d.shared.tensors, d.shared.quant), options, ledger);
+    load_experts(checkpoint, request("shared", *shared, d.shared.tensors, d.shared.quant), options,
+                 ledger);
   } else if (d.shared.intermediate_size > 0) {
-    ledger.skip_patterns(checkpoint, d.shared.tensors, d.shared.quant);
+    FusedMoE elsewhere(shared_config(d, hidden_dtype, {}));
+    skip_experts(checkpoint, request("shared", elsewhere, d.shared.tensors, d.shared.quant),
+                 ledger);
   }
   LoadReport result = ledger.finish(checkpoint, d.owned_prefixes, options.report);
   result.bytes_packed = report.weight_bytes;
