@@ -166,8 +166,8 @@ inline typename S::F sqrt_softplus_f32(typename S::F x) {
   return S::sqrt(softplus_f32<S>(x));
 }
 
-/// tanh x. Lambert's continued fraction below 0.625 (left out: 6e-10), 1 - 2 / (e^(2|x|) + 1) above.
-/// Error < 2 ulp; odd, -0 stays -0.
+/// tanh x. Lambert's continued fraction below 0.625 (left out: 6e-10), 1 - 2 / (e^(2|x|) + 1)
+/// above. Error < 2 ulp; odd, -0 stays -0.
 template <class S>
 inline typename S::F tanh_f32(typename S::F x) {
   using F = typename S::F;
