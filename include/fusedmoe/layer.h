@@ -50,7 +50,7 @@ struct PlanOptions {
   /// Threads to run on; must outlive the layer. nullptr: the layer makes a pool of all usable
   /// cores.
   Executor* executor = nullptr;
-  std::string kernel;  ///< force a kernel or an arithmetic by name; "" = best
+  std::string kernel{};  ///< force a kernel or an arithmetic by name; "" = best
 };
 
 /// What `plan()` decided, and why.
@@ -70,7 +70,7 @@ struct ExpertTensors {
   MatrixView w1;  ///< [intermediate, hidden] gate, or the input projection of a non-gated expert
   MatrixView w3;  ///< [intermediate, hidden] up
   MatrixView w2;  ///< [hidden, intermediate] down
-  std::span<const float> b1, b3, b2;
+  std::span<const float> b1{}, b3{}, b2{};
 };
 
 /// Is a layer's result complete?
@@ -150,10 +150,10 @@ struct MoeBlockOutputs {
 
 /// Inputs of a block; only `hidden_states` is required.
 struct MoeBlockInputs {
-  TensorView hidden_states;      ///< [num_tokens, hidden_size]
-  TensorView router_logits;      ///< replaces the router's product
-  std::optional<TopKView> topk;  ///< replaces the router altogether
-  TensorView input_ids;          ///< [num_tokens], hash-routed layers only
+  TensorView hidden_states{};      ///< [num_tokens, hidden_size]
+  TensorView router_logits{};      ///< replaces the router's product
+  std::optional<TopKView> topk{};  ///< replaces the router altogether
+  TensorView input_ids{};          ///< [num_tokens], hash-routed layers only
   std::int64_t num_tokens_non_padded = -1;
 };
 
