@@ -156,7 +156,7 @@ Action declare_bench(CLI::App& app) {
   add_family_option(app, options->model);
   app.add_option("--tokens", options->tokens, "Batch sizes, separated by commas")
       ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{1}, kMaxTokens))
+      ->check(CLI::Range(std::int64_t{1}, kMaxTokens).description(""))
       ->type_name("N,...")
       ->capture_default_str();
   add_dtype_option(app, "--dtype", options->weight_dtype, "Weights of a shape")
@@ -168,7 +168,7 @@ Action declare_bench(CLI::App& app) {
       ->type_name("uniform|zipf")
       ->capture_default_str();
   app.add_option("--repeats", options->repeats, "Timed runs of each batch size")
-      ->check(CLI::Range(1, 1000000))
+      ->check(CLI::Range(1, 1000000).description(""))
       ->type_name("N")
       ->capture_default_str();
   CLI::Option* warm =

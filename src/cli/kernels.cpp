@@ -109,7 +109,7 @@ int list_kernels(const Options& options) {
 
 void add_size(CLI::App& app, const char* name, std::int64_t& value, const char* what) {
   app.add_option(name, value, what)
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Validator(CLI::PositiveNumber).description(""))
       ->type_name("N")
       ->capture_default_str();
 }

@@ -40,16 +40,16 @@ CLI::Option* add_dir_argument(CLI::App& app, ModelOptions& options) {
 
 void add_grid_options(CLI::App& app, GridOptions& options) {
   app.add_option("--tp", options.tp_size, "Tensor-parallel size of the MoE layers")
-      ->check(CLI::Range(1, kMaxGridSize))
+      ->check(CLI::Range(1, kMaxGridSize).description(""))
       ->type_name("N");
   app.add_option("--ep", options.ep_size, "Expert-parallel size of the MoE layers")
-      ->check(CLI::Range(1, kMaxGridSize))
+      ->check(CLI::Range(1, kMaxGridSize).description(""))
       ->type_name("N");
 }
 
 void add_compute_options(CLI::App& app, ComputeOptions& options) {
   app.add_option("--threads", options.num_threads, "Threads; 0: all usable cores")
-      ->check(CLI::Range(0, kMaxThreads))
+      ->check(CLI::Range(0, kMaxThreads).description(""))
       ->type_name("N");
   app.add_flag("--pin", options.pin, "Bind each thread to one core");
   app.add_option("--kernel", options.kernel, "Force a kernel or an arithmetic by name")

@@ -55,10 +55,24 @@ int run_action(const Action& action, bool json) {
   }
 }
 
-std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
-  std::string command = "fusedmoe";
-  for (const CLI::App* chosen : app.get_subcommands()) command += " " + chosen->get_name();
-  return fmt::format("[cli] {}: {} (see '{} --help')", command, error.what(), command);
+std::string command_names() {
+  std::string names;
+  for (const CommandRow& row : commands())
+    names += (names.empty() ? "" : ", ") + std::string(row.name);
+  return names;
+}
+
+// The parser's own words, except where it does not see what is wrong: a command that does not
+// exist.
+std::string usage_message(const CLI::App& app, const CLI::ParseError& error,
+                          std::string_view first_word) {
+  const auto chosen = app.get_subcommands();
+  if (chosen.empty() && !first_word.empty() && !first_word.starts_with('-')) {
+    return fmt::format("[cli] command: expected one of {}, got '{}', see 'fusedmoe --help'",
+                       command_names(), first_word);
+  }
+  const std::string command = chosen.empty() ? "fusedmoe" : "fusedmoe " + chosen[0]->get_name();
+  return fmt::format("[cli] {}: {}, see '{} --help'", command, error.what(), command);
 }
 
 }  // namespace
@@ -84,7 +98,8 @@ int run_program(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     // Help and version come as "errors" with exit code 0.
     if (error.get_exit_code() == 0) return app.exit(error);
-    return report(ErrorCode::kInvalidArgument, usage_message(app, error), json);
+    return report(ErrorCode::kInvalidArgument, usage_message(app, error, argc > 1 ? argv[1] : ""),
+                  json);
   }
   return run_action(action, json);
 }

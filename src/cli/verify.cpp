@@ -129,7 +129,7 @@ Action declare_verify(CLI::App& app) {
   app.add_option("--layer", options->layer, "Only this MoE layer")->type_name("N");
   app.add_option("--tolerance", options->tolerance,
                  "Largest row error of f32 results, relative to the row's largest value")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
       ->type_name("X")
       ->capture_default_str();
   app.add_flag("--show", options->show,
