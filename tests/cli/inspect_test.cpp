@@ -31,7 +31,7 @@ TEST_P(InspectGolden, DescribesEveryRecordedLayer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, InspectGolden, ::testing::ValuesIn(golden_families()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& family) { return family.param; });
 
 TEST(Inspect, TextNamesModelAndShapes) {
   const CliResult result = run_cli({"inspect", golden_folder("trained_qwen3_moe").string()});

@@ -19,7 +19,9 @@ TEST(Kernels, OneIsChosenAndEveryOtherRowSaysWhyOrThatItCan) {
   EXPECT_EQ(num_chosen(table), 1);
   EXPECT_FALSE(table["cpu"].get<std::string>().empty());
   for (const auto& row : table["kernels"]) {
-    if (row["chosen"].get<bool>()) EXPECT_EQ(row["reason"], "");
+    if (row["chosen"].get<bool>()) {
+      EXPECT_EQ(row["reason"], "");
+    }
     EXPECT_FALSE(row["arithmetic"].get<std::string>().empty());
   }
 }
