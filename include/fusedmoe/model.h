@@ -40,7 +40,7 @@ struct RouterDescription {
   std::string bias;              ///< [E]
   std::string correction_bias;   ///< [E] or [1, E]
   std::string per_expert_scale;  ///< [E]
-  std::string input_scale;       ///< [H]: Gemma-4, multiplies the normalised input
+  std::string input_scale;       ///< [H]: Gemma-4, multiplies the normalized input
   std::string hash_table;        ///< [vocab, k]: DeepSeek-V4 hash layers
   /// Gemma-4: the router reads rmsnorm(x) * input_scale * hidden_size^-0.5.
   bool normalizes_input = false;
@@ -75,7 +75,7 @@ struct MoeLayerDescription {
   SharedExpertDescription shared;
   QuantAnnouncement quant;  ///< of the routed experts
   /// Element type in which the experts are packed: that of the file, or, for formats that this
-  /// version multiplies dequantised, the smallest type that holds the products exactly enough.
+  /// version multiplies dequantized, the smallest type that holds the products exactly enough.
   DType weight_dtype = DType::kBF16;
 };
 
@@ -90,9 +90,9 @@ struct ModelDescription {
 
 struct DescribeOptions {
   /// A JSON file that describes a family (docs/checkpoints.md); empty: use the built-in table.
-  std::filesystem::path family_file;
+  std::filesystem::path family_file{};
   /// Use this family row instead of the one that model_type selects.
-  std::string family;
+  std::string family{};
 };
 
 /// Reads config.json and the tensor index.
@@ -104,7 +104,7 @@ ModelDescription describe_model(const Checkpoint& checkpoint, const DescribeOpti
 struct FamilySummary {
   std::string family;
   std::vector<std::string> model_types;
-  std::string router;         ///< "softmax, renormalised", ...
+  std::string router;         ///< "softmax, renormalized", ...
   std::string expert_layout;  ///< "per expert gate/up/down", ...
   std::string activation;
   std::string shared_experts;

@@ -46,7 +46,7 @@ const ExpertLayout& choose_layout(const ModelContext& context, const QuantAnnoun
   if (chosen != nullptr) return *chosen;
   throw Error(ErrorCode::kUnsupported,
               fmt::format("[checkpoint] {}: expected a family with a layout for \"{}\" files, got "
-                          "\"{}\" ({}), use an unquantised checkpoint",
+                          "\"{}\" ({}), use an unquantized checkpoint",
                           prefix, quant.ecosystem, context.family.family, context.config.file()));
 }
 
@@ -68,7 +68,7 @@ QuantAnnouncement quant_of(const ModelContext& context, const ExpertLayout& layo
   if (converted.empty()) return {};
   throw Error(ErrorCode::kUnsupported,
               fmt::format("[checkpoint] {}: expected all experts of a layer in one format, got {} "
-                          "left plain and {} quantised ({}), convert the checkpoint",
+                          "left plain and {} quantized ({}), convert the checkpoint",
                           prefix, ignored, converted, context.config.file()));
 }
 
@@ -102,7 +102,7 @@ DType plain_dtype(const ModelContext& context, const std::vector<ExpertTensorPat
   return first == nullptr ? DType::kBF16 : first->dtype;
 }
 
-/// Element type that holds dequantised products: e2m1 times a power of two is exact in BF16, e4m3
+/// Element type that holds dequantized products: e2m1 times a power of two is exact in BF16, e4m3
 /// times an f32 scale needs f32.
 DType dequantized_dtype(const QuantScheme& scheme) {
   return scheme.payload == PayloadFormat::kE2M1 ? DType::kBF16 : DType::kF32;

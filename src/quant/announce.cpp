@@ -90,9 +90,9 @@ std::string spoken_name(const std::string& ecosystem, const json& body) {
 [[noreturn]] void refuse_ecosystem(const Ecosystem* known, const std::string& ecosystem,
                                    const Description& description) {
   throw Error(ErrorCode::kUnsupported,
-              fmt::format("[quant] {}: {}: {}; this version runs unquantised, fp8 and mxfp4 "
+              fmt::format("[quant] {}: {}: {}; this version runs unquantized, fp8 and mxfp4 "
                           "checkpoints, use one of those",
-                          description.source, known != nullptr ? "recognised" : "unknown format",
+                          description.source, known != nullptr ? "recognized" : "unknown format",
                           spoken_name(ecosystem, description.body)));
 }
 

@@ -1,4 +1,4 @@
-// The ecosystems that write quantised checkpoints, as a table.
+// The ecosystems that write quantized checkpoints, as a table.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,7 +11,7 @@
 
 namespace fusedmoe {
 
-/// One ecosystem. `read` is null for those that are recognised but not run.
+/// One ecosystem. `read` is null for those that are recognized but not run.
 struct Ecosystem {
   std::string_view name;  ///< quant_method, compared as a whole
   std::vector<RoleSuffix> suffixes{};

@@ -8,7 +8,7 @@
 namespace fusedmoe {
 namespace {
 
-constexpr double kSumEpsilon = 1e-20;  // of all classes that normalise sigmoid scores
+constexpr double kSumEpsilon = 1e-20;  // of all classes that normalize sigmoid scores
 
 LayerRule dense_first() {
   return {.types = {"mlp_layer_types"},

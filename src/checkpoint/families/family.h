@@ -76,7 +76,7 @@ struct RoutingRecipe {
   /// "greedy", "group_limited_greedy" or "noaux_tc": overrules grouping and correction bias.
   TextKey method{{}, ""};
   FlagKey renormalize{{}, true};
-  std::int64_t renormalize_from_top_k = 1;   ///< a smaller top_k is never renormalised
+  std::int64_t renormalize_from_top_k = 1;   ///< a smaller top_k is never renormalized
   std::string renormalize_form = "epsilon";  ///< "epsilon", "floor", "p_norm" (null turns it off)
   NumberKey renormalize_value{{}, 0.0};      ///< the epsilon, the floor or p
   NumberKey scaling_factor{{}, 1.0};

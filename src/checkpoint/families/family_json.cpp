@@ -115,7 +115,8 @@ class ObjectReader {
     if (!v.is_array()) fail_at(path, "a list", v, file);
     out.clear();
     for (const json& entry : v) {
-      read(entry, out.emplace_back(), fmt::format("{}[{}]", path, out.size() - 1), file);
+      const std::string place = fmt::format("{}[{}]", path, out.size());
+      read(entry, out.emplace_back(), place, file);
     }
   }
   template <class T>

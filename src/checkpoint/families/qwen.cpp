@@ -56,7 +56,7 @@ std::vector<ModelFamily> qwen_families() {
        .routing = {.renormalize = {{"norm_topk_prob"}, true}},
        .experts = {gate_up_down("mlp.experts.{expert}.")},
        .shared = gated_shared_expert()},
-      // Published files hold the stacked tensors either way round; quantised exports one an expert.
+      // Published files hold the stacked tensors either way round; quantized exports one an expert.
       {.family = "qwen3_vl_moe",
        .model_types = {"qwen3_vl_moe", "qwen3_vl_moe_text"},
        .block = "mlp.",
