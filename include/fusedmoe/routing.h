@@ -46,9 +46,9 @@ struct TopKConfig {
   std::int64_t num_expert_group = 1;  ///< G; 1 means ungrouped
   std::int64_t topk_group = 1;        ///< groups kept
   /// Added to the score for selection only, [num_experts] or empty. Must be finite.
-  std::vector<float> correction_bias;
+  std::vector<float> correction_bias{};
   /// Multiplies the final weight of an expert, [num_experts] or empty (Gemma-4).
-  std::vector<float> per_expert_scale;
+  std::vector<float> per_expert_scale{};
   float sparse_mixer_epsilon = 0.01F;
   float logit_soft_cap = 0.0F;  ///< c > 0: logits become c * tanh(x / c) first (Grok-1)
   std::int64_t num_fused_shared_experts = 0;
@@ -79,10 +79,10 @@ struct RouteOptions {
   std::int64_t num_tokens_non_padded = -1;
   /// Fixed choice by token id (DeepSeek-V4 hash layers): table [vocab, k_r] I64 or I32, input_ids
   /// [num_tokens] I32 or I64. Weights still come from the scores of the chosen.
-  TensorView hash_table;
-  TensorView input_ids;
+  TensorView hash_table{};
+  TensorView input_ids{};
   /// logical -> physical id, [E] (static placement); empty = unchanged. Applied before padding.
-  std::span<const std::int32_t> logical_to_physical;
+  std::span<const std::int32_t> logical_to_physical{};
 };
 
 /// Selects `top_k` experts for each token and the weight of each.
