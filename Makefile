@@ -57,7 +57,7 @@ tsan: setup  ## Run the tests that use threads under the thread sanitizer
 
 fuzz:  ## Fuzz each parser for FUZZ_SECONDS
 	@tools/setup build test fuzz
-	$(call build,fuzz)
+	$(call build,fuzz,fuzz_config fuzz_index fuzz_safetensors)
 	tools/fuzz build/fuzz $(FUZZ_SECONDS)
 
 shared:  ## Build the shared library with Clang and try it from another project

@@ -12,6 +12,8 @@ if(FUSEDMOE_BUILD_CLI)
   file(RELATIVE_PATH lib_from_bin /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(fusedmoe_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${lib_from_bin}")
   install(TARGETS fusedmoe_cli)
+  install(FILES ${PROJECT_SOURCE_DIR}/tools/completion/fusedmoe.bash
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME fusedmoe)
 endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/fusedmoe)
