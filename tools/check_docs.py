@@ -3,7 +3,6 @@
 codes and make targets that exist are described."""
 import pathlib
 import re
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -12,9 +11,8 @@ FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
 def pages():
-    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True)
-    names = listed.stdout.split() or [p.relative_to(ROOT) for p in ROOT.glob("*.md")]
-    return [ROOT / name for name in names if (ROOT / name).exists()]
+    return [p for p in sorted(ROOT.rglob("*.md"))
+            if not any(part in ("build", ".git") for part in p.relative_to(ROOT).parts)]
 
 
 def anchors(page):
