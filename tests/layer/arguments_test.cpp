@@ -145,7 +145,7 @@ TEST(Arguments, WorkspaceTooSmall) {
               AllOf(HasSubstr("workspace"), HasSubstr(std::to_string(needed)),
                     HasSubstr(std::to_string(needed - 1))));
   alignas(64) static std::byte memory[192];
-  EXPECT_THAT(message_of([] { Workspace w(std::span(memory).subspan(8, 128)); }),
+  EXPECT_THAT(message_of([] { Workspace w(std::span<std::byte>(memory, 192).subspan(8, 128)); }),
               AllOf(HasSubstr("workspace"), HasSubstr("64")));
 }
 
