@@ -8,6 +8,15 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
+# fmt in its header-only form makes a library that needs no other at run time; the shared library
+# compiles in half the time.
+option(FUSEDMOE_FMT_HEADER_ONLY "Compile fmt into the library instead of linking it" ON)
+if(FUSEDMOE_FMT_HEADER_ONLY)
+  set(FUSEDMOE_FMT fmt::fmt-header-only)
+else()
+  set(FUSEDMOE_FMT fmt::fmt)
+endif()
+
 # Contraction would let the compiler choose where an FMA is: bits are part of the contract, so every
 # FMA is written out.
 add_library(fusedmoe_options INTERFACE)
@@ -23,6 +32,6 @@ function(fusedmoe_folder name)
   target_include_directories(fusedmoe_${name} PRIVATE
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(fusedmoe_${name} PRIVATE
-    fusedmoe_options Threads::Threads fmt::fmt-header-only nlohmann_json::nlohmann_json)
+    fusedmoe_options Threads::Threads ${FUSEDMOE_FMT} nlohmann_json::nlohmann_json)
   target_sources(fusedmoe PRIVATE $<TARGET_OBJECTS:fusedmoe_${name}>)
 endfunction()
