@@ -8,7 +8,6 @@ trap 'rm -f "$program"' EXIT
 export PKG_CONFIG_PATH="$libdir/pkgconfig"
 static=()
 [[ ! -e "$libdir/libfusedmoe.a" ]] || static=(--static)
-# shellcheck disable=SC2046  # flags are words
-"$cxx" -std=c++20 "${@:5}" "$source" $(pkg-config "${static[@]}" --cflags --libs fusedmoe) \
-  -Wl,-rpath,"$libdir" -o "$program"
+read -ra flags <<< "$(pkg-config "${static[@]}" --cflags --libs fusedmoe)"
+"$cxx" -std=c++20 "${@:5}" "$source" "${flags[@]}" -Wl,-rpath,"$libdir" -o "$program"
 "$program" "$checkpoint"
