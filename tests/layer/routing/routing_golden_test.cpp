@@ -154,8 +154,9 @@ TEST_P(GoldenRouting, ChoosesAndWeighsAsTheModelDoes) {
   EXPECT_GT(num_layers, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GoldenRouting, testing::ValuesIn(families()),
-                         [](const auto& info) { return std::string(info.param.name); });
+std::string family_name(const testing::TestParamInfo<Family>& family) { return family.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Families, GoldenRouting, testing::ValuesIn(families()), family_name);
 
 }  // namespace
 }  // namespace fusedmoe::test

@@ -143,7 +143,7 @@ TEST(RoutingRules, DeadRowsWeighNothingAndAreCounted) {
       if (is_biased) c.correction_bias.assign(8, -3.0F);
       std::vector<float> logits(24, kNan);
       for (std::size_t e = 8; e < 16; ++e) logits[e] = -kInf;
-      for (std::size_t e = 16; e < 24; ++e) logits[e] = static_cast<float>(e);
+      for (std::size_t e = 16; e < 24; ++e) logits[e] = static_cast<float>(e) - 20.0F;
       const Routed routed = route_all(c, logits);
       expect_row(routed, {0, 1, 2, 3}, {0, 0, 0, 0}, 0);
       expect_row(routed, {0, 1, 2, 3}, {0, 0, 0, 0}, 1);
