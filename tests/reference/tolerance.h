@@ -45,7 +45,8 @@ inline double against_single_rank(DType hidden_dtype, std::int64_t longest_reduc
 /// Recorded rows, max |y - r| / max |r| of the worst row; the bounds that the recording states.
 inline double golden_row(DType hidden_dtype) { return hidden_dtype == DType::kF32 ? 1e-5 : 3e-2; }
 
-/// ||a - b|| / ||b|| of two arrays of numbers of one size; infinite when a value is not finite, or differs from an all-zero reference.
+/// ||a - b|| / ||b|| of two arrays of numbers of one size; infinite when a value is not finite, or
+/// differs from an all-zero reference.
 template <class A, class B>
 double norm_error(const A& a, const B& b) {
   double difference = 0.0;

@@ -16,37 +16,46 @@ std::int64_t panel_index(DType dtype, std::int64_t k, std::int64_t column) {
   return k * kPanelColumns + column;
 }
 
-// One row of the source, same dtype, contiguous along k: plain moves.
+// k [first, last) of one source row, same dtype, contiguous along k: plain moves.
 template <class T>
-void move_column(const T* source, std::int64_t k, DType dtype, std::int64_t column, T* panel) {
-  for (std::int64_t i = 0; i < k; ++i) {
-    std::memcpy(panel + panel_index(dtype, i, column), source + i, sizeof(T));
+void move_column(const T* source, std::int64_t first, std::int64_t last, DType dtype,
+                 std::int64_t column, T* panel) {
+  for (std::int64_t k = first; k < last; ++k) {
+    std::memcpy(panel + panel_index(dtype, k, column), source + k, sizeof(T));
   }
 }
 
-void pack_column(const MatrixView& source, std::int64_t row, DType dtype, std::int64_t column,
-                 std::byte* panel) {
+void pack_column(const MatrixView& source, std::int64_t row, std::int64_t first, std::int64_t last,
+                 DType dtype, std::int64_t column, std::byte* panel) {
+  const std::int64_t start = row * source.row_stride;
   if (source.dtype == dtype && source.col_stride == 1) {
-    const std::int64_t start = row * source.row_stride;
     if (dtype == DType::kF32) {
-      move_column(static_cast<const float*>(source.data) + start, source.cols, dtype, column,
+      move_column(static_cast<const float*>(source.data) + start, first, last, dtype, column,
                   reinterpret_cast<float*>(panel));
     } else {
-      move_column(static_cast<const std::uint16_t*>(source.data) + start, source.cols, dtype,
+      move_column(static_cast<const std::uint16_t*>(source.data) + start, first, last, dtype,
                   column, reinterpret_cast<std::uint16_t*>(panel));
     }
     return;
   }
-  for (std::int64_t i = 0; i < source.cols; ++i) {
-    const std::int64_t from = row * source.row_stride + i * source.col_stride;
-    const std::int64_t to = panel_index(dtype, i, column);
+  const std::int64_t bytes = element_bytes(dtype);
+  for (std::int64_t k = first; k < last; ++k) {
+    const std::int64_t from = start + k * source.col_stride;
+    const std::int64_t to = panel_index(dtype, k, column);
     if (source.dtype == dtype) {  // a move, so that every NaN keeps its payload
-      const auto bytes = element_bytes(dtype);
       std::memcpy(panel + to * bytes, static_cast<const std::byte*>(source.data) + from * bytes,
                   static_cast<std::size_t>(bytes));
     } else {
       store_from_f32(panel, dtype, to, load_as_f32(source.data, source.dtype, from));
     }
+  }
+}
+
+void zero_column(std::int64_t first, std::int64_t last, DType dtype, std::int64_t column,
+                 std::byte* panel) {
+  const std::int64_t bytes = element_bytes(dtype);
+  for (std::int64_t k = first; k < last; ++k) {
+    std::memset(panel + panel_index(dtype, k, column) * bytes, 0, static_cast<std::size_t>(bytes));
   }
 }
 
@@ -102,15 +111,17 @@ ExpertLayout make_expert_layout(const ExpertsProblem& problem, std::int64_t k_un
 void pack_panel_columns(const MatrixView& source, std::int64_t first_row, std::int64_t num_columns,
                         std::int64_t first_column, DType dtype, std::int64_t k_padded,
                         std::byte* panel) {
+  // A stretch of the panel that stays in the first-level cache while all columns are written to it.
+  constexpr std::int64_t kStretch = 128;
   const std::int64_t available = std::clamp<std::int64_t>(source.rows - first_row, 0, num_columns);
-  for (std::int64_t c = 0; c < num_columns; ++c) {
-    const std::int64_t column = first_column + c;
-    const bool present = c < available;
-    if (present) pack_column(source, first_row + c, dtype, column, panel);
-    const std::int64_t bytes = element_bytes(dtype);
-    for (std::int64_t k = present ? source.cols : 0; k < k_padded; ++k) {
-      std::memset(panel + panel_index(dtype, k, column) * bytes, 0,
-                  static_cast<std::size_t>(bytes));
+  for (std::int64_t first = 0; first < k_padded; first += kStretch) {
+    const std::int64_t last = std::min(first + kStretch, k_padded);
+    for (std::int64_t c = 0; c < num_columns; ++c) {
+      const std::int64_t filled = c < available ? std::clamp(source.cols, first, last) : first;
+      if (filled > first) {
+        pack_column(source, first_row + c, first, filled, dtype, first_column + c, panel);
+      }
+      zero_column(filled, last, dtype, first_column + c, panel);
     }
   }
 }
