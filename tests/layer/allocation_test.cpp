@@ -5,6 +5,7 @@
 
 #include "layer/count_allocations.h"
 #include "layer/every_kernel.h"
+#include "layer/made_block.h"
 
 namespace fusedmoe::test {
 namespace {
@@ -50,6 +51,27 @@ TEST(Allocation, ForwardOfFusedMoEAllocatesNothing) {
       });
     }
   }
+}
+
+// Router, routing, experts, shared expert and gate together.
+TEST(Allocation, ForwardOfMoeBlockAllocatesNothing) {
+  FusedMoEConfig config;
+  config.num_experts = 12;
+  config.hidden_size = 40;
+  config.intermediate_size = 24;
+  config.top_k = 3;
+  const MadeBlock made(random_block(config, 3));
+  const MoeBlock block = made.load(DType::kBF16, 700);
+  const BatchData batch = random_batch(config, {.num_tokens = 700}, 4);
+  std::vector<std::byte> out(700 * 40 * 2);
+  Workspace workspace(block.plan_report().workspace_bytes);
+  const std::int64_t before = num_allocations();
+  for (const std::int64_t tokens : {0, 1, 5, 16, 17, 64, 700}) {
+    MoeBlockInputs inputs;
+    inputs.hidden_states = {batch.hidden.data(), DType::kBF16, {tokens, 40}};
+    block.forward(inputs, {out.data(), DType::kBF16, {tokens, 40}}, workspace);
+  }
+  EXPECT_EQ(num_allocations() - before, 0);
 }
 
 }  // namespace
