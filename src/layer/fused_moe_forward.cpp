@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/half.h"
 #include "fusedmoe/error.h"
@@ -154,9 +155,15 @@ void FusedMoE::Impl::check_call(const TensorView& hidden, const TopKView& topk,
                                       dtype_name(config.hidden_dtype), describe(out)));
   }
   if (t == 0) return;
-  if (hidden.data == nullptr || out.data == nullptr || topk.topk_ids.data == nullptr ||
-      topk.topk_weights.data == nullptr) {
-    fail_argument(config, fmt::format("forward: null data with {} tokens", t));
+  for (const auto& [name, data] :
+       {std::pair<const char*, const void*>("hidden_states", hidden.data),
+        {"topk_ids", topk.topk_ids.data},
+        {"topk_weights", topk.topk_weights.data},
+        {"out", out.data}}) {
+    if (data == nullptr) {
+      fail_argument(config,
+                    fmt::format("{}: expected the data of {} tokens, got a null pointer", name, t));
+    }
   }
   const std::int64_t bytes = bytes_of(config.hidden_dtype);
   const auto* x = static_cast<const std::byte*>(hidden.data);
