@@ -81,12 +81,12 @@ TEST(Block, B40_B41_strange_logits_choose_real_experts_and_harm_no_other_row) {
   const MadeResult result = run_block(block, inputs);
   EXPECT_EQ(result.ids, (std::vector<std::int32_t>{3, 2, 1, 2, 0, 1, 0, 1, 1, 0, 3, 2}));
   const MadeResult sound = run_ones(block, config);
-  for (const std::size_t row : {0, 5}) {
+  for (const std::size_t row : {0U, 5U}) {
     EXPECT_EQ(result.output[row * 64], sound.output[0]);
     EXPECT_EQ(result.weights[row * 2], sound.weights[0]);
   }
   EXPECT_NEAR(result.weights[2], 1.0 / (1.0 + std::exp(-1.0)), 1e-6);
-  for (const std::size_t slot : {4, 5, 6, 7}) EXPECT_EQ(result.weights[slot], 0.0F);
+  for (const std::size_t slot : {4U, 5U, 6U, 7U}) EXPECT_EQ(result.weights[slot], 0.0F);
   for (const double y : result.output) EXPECT_TRUE(std::isfinite(y));
 }
 

@@ -52,7 +52,7 @@ TEST(Sizes, B54_routed_rows_beyond_16_bits) {
       const auto part = layer.run(take_tokens(all, std::span(order).subspan(first, count)));
       expected.insert(expected.end(), part.begin(), part.end());
     }
-    for (const std::size_t slots : {32764, 32768, 32800, 32802, 40002, 49150, 65538}) {
+    for (const std::size_t slots : {32764U, 32768U, 32800U, 32802U, 40002U, 49150U, 65538U}) {
       const std::size_t tokens = slots / 2;
       const auto result = layer.run(take_tokens(all, std::span(order).first(tokens)));
       EXPECT_TRUE(std::equal(result.begin(), result.end(), expected.begin())) << slots << " rows";

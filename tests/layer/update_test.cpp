@@ -68,7 +68,7 @@ TEST(Update, TouchesOnlyTheExpertsThatWereLoaded) {
   layer.layer().begin_update();
   load(layer.layer(), mixed, 2, 3);
   layer.layer().commit_update();
-  for (const std::size_t e : {0, 1, 3, 4, 5}) mixed.experts[e] = a.experts[e];
+  for (const std::size_t e : {0U, 1U, 3U, 4U, 5U}) mixed.experts[e] = a.experts[e];
   EXPECT_EQ(layer.layer().weights_checksum(), PlannedLayer(mixed, 16).layer().weights_checksum());
 }
 
