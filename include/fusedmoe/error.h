@@ -1,7 +1,6 @@
 // The one exception type of the library.
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -22,6 +21,20 @@ enum class ErrorCode {
   kInternal,         ///< a broken promise of the library itself: please report it
 };
 
+/// A place in the library's source. (Clang 14 has no std::source_location with libstdc++ 12.)
+struct SourceLocation {
+  const char* file = "";
+  int line = 0;
+  const char* function = "";
+
+  /// The place of the call, when used as a default argument.
+  static constexpr SourceLocation current(const char* file = __builtin_FILE(),
+                                          int line = __builtin_LINE(),
+                                          const char* function = __builtin_FUNCTION()) noexcept {
+    return {file, line, function};
+  }
+};
+
 /// The name of a code, as printed and as written to JSON: "invalid_argument", "corrupt_data", ...
 std::string_view error_code_name(ErrorCode code) noexcept;
 
@@ -31,15 +44,15 @@ std::string_view error_code_name(ErrorCode code) noexcept;
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message,
-        std::source_location where = std::source_location::current());
+        SourceLocation where = SourceLocation::current());
 
   ErrorCode code() const noexcept { return code_; }
   /// Where in the library's source the error was raised.
-  const std::source_location& where() const noexcept { return where_; }
+  const SourceLocation& where() const noexcept { return where_; }
 
  private:
   ErrorCode code_;
-  std::source_location where_;
+  SourceLocation where_;
 };
 
 }  // namespace fusedmoe

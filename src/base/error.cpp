@@ -2,7 +2,7 @@
 
 namespace fusedmoe {
 
-Error::Error(ErrorCode code, const std::string& message, std::source_location where)
+Error::Error(ErrorCode code, const std::string& message, SourceLocation where)
     : std::runtime_error(message), code_(code), where_(where) {}
 
 std::string_view error_code_name(ErrorCode code) noexcept {
