@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kNumMutations = 4000;  // about a second a target, several under a sanitizer
+constexpr int kNumMutations = 4000;  // a tenth of a second a target without sanitizers
 constexpr std::size_t kMaxInputBytes = 8192;
 
 struct Target {
