@@ -1,4 +1,4 @@
-// Checks of a layer's configuration, and the names of activations.
+// Checks of a layer's configuration.
 #include <fmt/format.h>
 
 #include "fusedmoe/layer.h"
@@ -10,25 +10,6 @@ constexpr std::int64_t kMaxSize = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxExperts = 65536;
 constexpr std::int64_t kMaxTopK = 64;
 
-struct NameRow {
-  std::string_view name;
-  Activation activation;
-};
-
-// Ours first: activation_name returns the first name of a value.
-constexpr NameRow kNames[] = {
-    {"silu", Activation::kSilu},
-    {"gelu", Activation::kGelu},
-    {"gelu_tanh", Activation::kGeluTanh},
-    {"relu2", Activation::kRelu2},
-    {"swigluoai", Activation::kSwigluOai},
-    {"swiglu", Activation::kSilu},
-    {"swish", Activation::kSilu},
-    {"gelu_new", Activation::kGeluTanh},
-    {"gelu_pytorch_tanh", Activation::kGeluTanh},
-    {"relu_squared", Activation::kRelu2},
-};
-
 void check_range(std::vector<std::string>& problems, const char* name, std::int64_t value,
                  std::int64_t least, std::int64_t most) {
   if (value < least || value > most) {
@@ -37,38 +18,6 @@ void check_range(std::vector<std::string>& problems, const char* name, std::int6
 }
 
 }  // namespace
-
-std::string_view activation_name(Activation activation) noexcept {
-  for (const NameRow& row : kNames) {
-    if (row.activation == activation) return row.name;
-  }
-  return "unknown";
-}
-
-std::optional<Activation> activation_from_name(std::string_view name) noexcept {
-  for (const NameRow& row : kNames) {
-    if (row.name == name) return row.activation;
-  }
-  return std::nullopt;
-}
-
-std::vector<std::string> validate(const ActivationConfig& config) {
-  std::vector<std::string> problems;
-  if (!(config.limit >= 0.0F)) {
-    problems.push_back(fmt::format("activation limit: expected >= 0, got {}", config.limit));
-  }
-  const bool clamps = config.kind == Activation::kSilu || config.kind == Activation::kSwigluOai;
-  if (config.limit > 0.0F && (!clamps || !config.is_gated)) {
-    problems.push_back(fmt::format(
-        "activation limit {}: only gated silu and swigluoai clamp, got "
-        "{}{}",
-        config.limit, config.is_gated ? "gated " : "non-gated ", activation_name(config.kind)));
-  }
-  if (config.kind == Activation::kSwigluOai && !config.is_gated) {
-    problems.push_back("activation swigluoai: exists in a gated form only");
-  }
-  return problems;
-}
 
 std::vector<std::string> validate(const FusedMoEConfig& c) {
   std::vector<std::string> problems;
