@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "checkpoint/strict_json.h"
 #include "fusedmoe/error.h"
 
 namespace fusedmoe {
@@ -54,42 +55,8 @@ std::string brief(const json& value) {
   return text.size() > kMaxLength ? text.substr(0, kMaxLength) + "..." : text;
 }
 
-json parse_python_json(std::string_view text, const std::string& file) {
-  constexpr std::array<std::string_view, 3> kBareWords = {"-Infinity", "Infinity", "NaN"};
-  std::string strict;
-  strict.reserve(text.size());
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string && c == '\\' && i + 1 < text.size()) {
-      strict += c;
-      strict += text[++i];
-      continue;
-    }
-    if (c == '"') in_string = !in_string;
-    std::string_view bare;
-    for (const std::string_view word : kBareWords) {
-      if (!in_string && bare.empty() && text.substr(i).starts_with(word)) bare = word;
-    }
-    if (bare.empty()) {
-      strict += c;
-      continue;
-    }
-    strict += "null";
-    i += bare.size() - 1;
-  }
-  try {
-    return json::parse(strict);
-  } catch (const json::parse_error& error) {
-    throw Error(ErrorCode::kCorruptData,
-                fmt::format("[checkpoint] {}: expected JSON, got an error near byte {} ({}), fix "
-                            "the file or download it again",
-                            file, error.byte, error.what()));
-  }
-}
-
 ModelConfig::ModelConfig(std::string_view text, std::string file)
-    : root_(parse_python_json(text, file)), file_(std::move(file)) {
+    : root_(parse_strict(text, kConfigJsonLimits, "file " + file)), file_(std::move(file)) {
   if (!root_.is_object()) fail("root", "a JSON object", brief(root_));
   for (const char* name : kLanguageSections) {
     const auto section = root_.find(name);

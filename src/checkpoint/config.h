@@ -15,22 +15,19 @@ namespace fusedmoe {
 /// Largest numbers that a config may name.
 inline constexpr std::int64_t kMaxExperts = 65536;
 inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 24;
-inline constexpr std::int64_t kMaxLayers = 65536;
+inline constexpr std::int64_t kMaxLayers = 4096;
 
 struct IntRange {
   std::int64_t min = 0;
   std::int64_t max = kMaxWidth;
 };
 
-/// Parses JSON as Python's json module writes it, i.e. with bare NaN and Infinity (read as null).
-/// @throws Error(kCorruptData) naming `file` and the byte.
-nlohmann::json parse_python_json(std::string_view text, const std::string& file);
-
 /// Settings of a model. Multimodal configs keep those of the language model in a section of their
 /// own; it is searched first, the root second.
 class ModelConfig {
  public:
-  /// @throws Error(kCorruptData) when the text is no JSON object.
+  /// @throws Error(kCorruptData) when the text is no strict JSON object. Bare NaN and Infinity, as
+  /// Python writes them, are accepted.
   ModelConfig(std::string_view text, std::string file);
   ModelConfig(const ModelConfig&) = delete;
   ModelConfig& operator=(const ModelConfig&) = delete;

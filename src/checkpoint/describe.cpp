@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
-#include <map>
-#include <set>
 
 #include "fusedmoe/error.h"
 
@@ -71,18 +70,22 @@ bool is_mtp_name(std::string_view name) {
 void warn_of_skipped(const ModelContext& context, int num_layers,
                      std::vector<std::string>& warnings) {
   const std::string base = context.layer_pattern.substr(0, context.layer_pattern.find("{layer}"));
-  std::map<std::int64_t, std::size_t> beyond;
+  std::size_t num_beyond = 0;
+  std::int64_t last_layer = 0;
   std::size_t num_mtp = 0;
   for (const TensorInfo& tensor : context.tensors.all()) {
     const std::int64_t layer = layer_number(tensor.name, base);
-    if (layer >= num_layers) ++beyond[layer];
+    if (layer >= num_layers) {
+      ++num_beyond;
+      last_layer = std::max(last_layer, layer);
+    }
     if (is_mtp_name(tensor.name)) ++num_mtp;
   }
-  for (const auto& [layer, count] : beyond) {
+  if (num_beyond > 0) {
     warnings.push_back(
-        fmt::format("skipped {} tensors of layer {}: the model has {} layers "
-                    "(multi-token prediction)",
-                    count, layer, num_layers));
+        fmt::format("skipped {} tensors of layers {} to {}: the model has {} layers "
+                    "(the rest is multi-token prediction)",
+                    num_beyond, num_layers, last_layer, num_layers));
   }
   if (num_mtp > 0) {
     warnings.push_back(fmt::format("skipped {} tensors of multi-token prediction (mtp)", num_mtp));

@@ -50,7 +50,8 @@ const ExpertLayout& choose_layout(const ModelContext& context, const QuantAnnoun
                           prefix, quant.ecosystem, context.family.family, context.config.file()));
 }
 
-/// The announcement for these modules: none of them, or all, may be left plain.
+/// The announcement for these modules: none of them, or all, may be left plain. The walk ends at
+/// the first expert that the file does not have, so that a config cannot make it long.
 QuantAnnouncement quant_of(const ModelContext& context, const ExpertLayout& layout,
                            const std::string& prefix, std::int64_t num_experts) {
   if (!context.quant.scheme.is_quantized() || context.quant.ignored_modules.empty()) {
@@ -61,6 +62,7 @@ QuantAnnouncement quant_of(const ModelContext& context, const ExpertLayout& layo
   for (const ExpertTensorPattern& pattern : layout.tensors) {
     for (std::int64_t e = 0; e < num_tensors(pattern, num_experts); ++e) {
       const std::string module = module_name(pattern, prefix, e);
+      if (e > 0 && context.tensors.find(module + pattern.weight_suffix) == nullptr) break;
       (is_ignored(context.quant, module) ? ignored : converted) = module;
     }
   }
@@ -72,8 +74,8 @@ QuantAnnouncement quant_of(const ModelContext& context, const ExpertLayout& layo
                           prefix, ignored, converted, context.config.file()));
 }
 
-/// Element type of plain weights: all tensors of the group agree. Absent ones are the loader's
-/// business.
+/// Element type of plain weights: all tensors of the group agree. An absent one ends the walk (the
+/// loader will name it), so that a config cannot make it long.
 DType plain_dtype(const ModelContext& context, const std::vector<ExpertTensorPattern>& tensors,
                   const std::string& prefix, std::int64_t num_experts) {
   const TensorInfo* first = nullptr;
@@ -81,7 +83,7 @@ DType plain_dtype(const ModelContext& context, const std::vector<ExpertTensorPat
     for (std::int64_t e = 0; e < num_tensors(pattern, num_experts); ++e) {
       const TensorInfo* tensor =
           context.tensors.find(module_name(pattern, prefix, e) + pattern.weight_suffix);
-      if (tensor == nullptr) continue;
+      if (tensor == nullptr) break;
       if (!is_activation_dtype(tensor->dtype)) {
         throw Error(ErrorCode::kUnsupported,
                     fmt::format("[checkpoint] expert weight: expected F32, BF16 or F16 (no "

@@ -8,6 +8,7 @@
 
 #include "checkpoint/config.h"
 #include "checkpoint/families/family.h"
+#include "checkpoint/strict_json.h"
 #include "fusedmoe/error.h"
 
 namespace fusedmoe {
@@ -256,7 +257,8 @@ class ObjectReader {
 }  // namespace
 
 ModelFamily parse_family(const std::string& text, const std::string& file) {
-  ModelFamily family = ObjectReader::family(parse_python_json(text, file), file);
+  ModelFamily family =
+      ObjectReader::family(parse_strict(text, kConfigJsonLimits, "file " + file), file);
   const auto problems = validate(family);
   if (problems.empty()) return family;
   throw Error(ErrorCode::kInvalidArgument,
