@@ -28,7 +28,8 @@ struct KernelChoice {
   std::string name;        ///< "avx512_f32"
   std::string arithmetic;  ///< "cpu_f32": kernels of one arithmetic give the same bits
   std::string isa;         ///< instruction set that it needs: "avx512"
-  std::string reason;      ///< why it cannot serve this problem here; empty: it can
+  std::string
+      reason;  ///< why it cannot serve this problem here, or is not preferred; empty: it can
   bool chosen = false;
 };
 

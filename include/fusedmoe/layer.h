@@ -26,8 +26,8 @@ struct FusedMoEConfig {
   std::int64_t hidden_size = 0;
   std::int64_t intermediate_size = 0;  ///< of the whole model, before any tensor-parallel split
   std::int64_t top_k = 0;              ///< slots per token, fused shared experts included
-  int layer_id = 0;
-  std::string prefix;                         ///< for messages
+  int layer_id = 0;                    ///< for find_layer; negative: not registered
+  std::string prefix;                  ///< for messages
   std::int64_t num_fused_shared_experts = 0;  ///< ids E ... E + n_s - 1, same width as the routed
   std::int64_t num_identity_experts = 0;      ///< the ids after those return their input
   DType weight_dtype = DType::kBF16;          ///< the seed's params_dtype
@@ -66,6 +66,7 @@ struct PlanReport {
 };
 
 /// One expert's weights in memory, of this rank's slice. Absent parts have data == nullptr.
+/// b2 is added once over the tensor-parallel ranks: pass zeros where tp_rank > 0.
 struct ExpertTensors {
   MatrixView w1;  ///< [intermediate, hidden] gate, or the input projection of a non-gated expert
   MatrixView w3;  ///< [intermediate, hidden] up
@@ -203,6 +204,8 @@ class MoeBlock {
 
   /// The routed experts alone; after `load`.
   FusedMoE& experts() noexcept;
+  /// Rows whose logits had no finite number, of all forwards so far; their routed weights were 0.
+  std::int64_t num_dead_rows() const noexcept;
   /// False: `forward` leaves the shared experts out (for comparisons).
   void set_shared_experts_enabled(bool enabled) noexcept;
 

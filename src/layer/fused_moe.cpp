@@ -25,8 +25,9 @@ Registry& registry() {
 
 void fail_argument(const FusedMoEConfig& config, const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument,
-              fmt::format("[layer] {} (layer {}{}{})", message, config.layer_id,
-                          config.prefix.empty() ? "" : ", ", config.prefix));
+              fmt::format("[layer] {} ({})", message,
+                          config.prefix.empty() ? fmt::format("layer {}", config.layer_id)
+                                                : config.prefix));
 }
 
 // Where an id's expert lives: the first physical slot that holds it computes it, so replicas are
@@ -68,6 +69,7 @@ FusedMoE::Impl::Impl(FusedMoEConfig c) : config(std::move(c)) {
   local_intermediate = config.intermediate_size / config.parallel.tp_size;
   local_of_id = make_local_of_id(config, local);
   loaded = std::vector<std::atomic<bool>>(static_cast<std::size_t>(num_local_experts));
+  if (config.layer_id < 0) return;  // a part of a block, which nobody looks up
   const std::lock_guard lock(registry().mutex);
   registry().layers[config.layer_id] = &self;
 }

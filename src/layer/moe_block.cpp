@@ -29,9 +29,6 @@ FusedMoEConfig routed_config(const MoeLayerDescription& d, DType hidden_dtype,
   return c;
 }
 
-// Its id in the registry must not hide the routed layer's.
-constexpr int kSharedLayerIdBase = 1 << 20;
-
 FusedMoEConfig shared_config(const MoeLayerDescription& d, DType hidden_dtype,
                              const ParallelLayout& parallel) {
   FusedMoEConfig c;
@@ -39,7 +36,7 @@ FusedMoEConfig shared_config(const MoeLayerDescription& d, DType hidden_dtype,
   c.hidden_size = d.hidden_size;
   c.intermediate_size = d.shared.intermediate_size;
   c.top_k = 1;
-  c.layer_id = kSharedLayerIdBase + d.layer_index;
+  c.layer_id = -1;  // only the routed layer is found by number
   c.prefix = d.prefix + "shared expert";
   c.weight_dtype = d.shared.weight_dtype;
   c.hidden_dtype = hidden_dtype;
@@ -177,6 +174,7 @@ LoadReport MoeBlock::load(const Checkpoint& checkpoint, const LoadOptions& optio
   return impl_->load(checkpoint, options);
 }
 FusedMoE& MoeBlock::experts() noexcept { return impl_->experts; }
+std::int64_t MoeBlock::num_dead_rows() const noexcept { return impl_->dead_rows.load(); }
 void MoeBlock::set_shared_experts_enabled(bool enabled) noexcept {
   impl_->shared_enabled = enabled;
 }

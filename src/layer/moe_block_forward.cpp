@@ -192,6 +192,7 @@ void MoeBlock::Impl::route_rows(const MoeBlockInputs& in, std::int64_t t, const 
         b.weights.subspan(static_cast<std::size_t>(first * k),
                           static_cast<std::size_t>(count * k))};
     route(routing, part, out, options);
+    if (out.num_dead_rows > 0) dead_rows += out.num_dead_rows;
   });
 }
 

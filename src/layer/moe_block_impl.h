@@ -1,6 +1,7 @@
 // The inside of MoeBlock.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct MoeBlock::Impl {
   Executor* executor = nullptr;
   PlanReport report;
   bool loaded = false;
+  mutable std::atomic<std::int64_t> dead_rows{0};
 
   const PlanReport& plan(const PlanOptions& options);
   LoadReport load(const Checkpoint& checkpoint, const LoadOptions& options);
