@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "fusedmoe/error.h"
@@ -21,8 +22,11 @@ constexpr std::size_t kMinBufferBytes = std::size_t{256} << 20;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr int kReadRuns = 7;
 constexpr int kFmaRuns = 7;
-// 8 sums x 16 lanes x 2 operations at ~170 GFLOP/s a core: about 15 ms a run.
-constexpr std::int64_t kFmaIterations = 10'000'000;
+// One unit takes about a millisecond; a run has enough of them for clocks to settle.
+constexpr std::int64_t kFmaIterations = 2'000'000;
+constexpr std::size_t kFmaUnitsPerThread = 50;
+// How far ahead of the sum lines are asked for: a core draws its share of the bandwidth only so.
+constexpr std::size_t kPrefetchAhead = 4096;
 
 std::size_t buffer_bytes() {
   const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -36,6 +40,9 @@ std::uint64_t sum_words(const std::byte* data, std::size_t num_bytes) {
   std::uint64_t sums[kLanes] = {};
   std::uint64_t words[kLanes];
   for (std::size_t offset = 0; offset + sizeof words <= num_bytes; offset += sizeof words) {
+    for (std::size_t line = 0; line < sizeof words; line += 64) {
+      __builtin_prefetch(data + offset + kPrefetchAhead + line);
+    }
     std::memcpy(words, data + offset, sizeof words);
     for (std::size_t lane = 0; lane < kLanes; ++lane) sums[lane] += words[lane];
   }
@@ -70,28 +77,27 @@ StreamBuffer::StreamBuffer(Executor& executor) : num_bytes_(buffer_bytes()) {
 StreamBuffer::~StreamBuffer() { munmap(data_, num_bytes_); }
 
 void StreamBuffer::read(Executor& executor) const {
-  parallel_ranges(executor, num_bytes_ / kHugePage, [this](std::size_t begin, std::size_t end) {
-    keep(sum_words(data_ + begin * kHugePage, (end - begin) * kHugePage));
+  parallel_units(executor, num_bytes_ / kHugePage, [this](std::size_t page) {
+    keep(sum_words(data_ + page * kHugePage, kHugePage));
   });
 }
 
 MachineLimits measure_limits(const StreamBuffer& buffer, Executor& executor) {
   const TimeSpread read = measure(
       kReadRuns, [] {}, [&] { buffer.read(executor); });
-  const auto num_threads = static_cast<std::size_t>(executor.num_threads());
-  std::vector<double> flops(num_threads * 16);  // a cache line or more apart
-  std::vector<float> sinks(num_threads * 32);
+  const std::size_t num_units =
+      kFmaUnitsPerThread * static_cast<std::size_t>(executor.num_threads());
+  std::vector<double> flops(num_units);
   const TimeSpread fma = measure(
       kFmaRuns, [] {},
       [&] {
-        parallel_ranges(executor, num_threads, [&](std::size_t begin, std::size_t end) {
-          for (std::size_t t = begin; t < end; ++t) {
-            flops[t * 16] = spin_fma(kFmaIterations, &sinks[t * 32]);
-          }
+        parallel_units(executor, num_units, [&](std::size_t unit) {
+          float sink = 0.0F;
+          flops[unit] = spin_fma(kFmaIterations, &sink);
+          keep(static_cast<std::uint64_t>(sink));
         });
       });
-  double total_flops = 0.0;
-  for (const double part : flops) total_flops += part;
+  const double total_flops = std::accumulate(flops.begin(), flops.end(), 0.0);
   return {.read_bytes_per_second = static_cast<double>(buffer.num_bytes()) / read.min_seconds,
           .fma_flops_per_second = total_flops / fma.min_seconds};
 }

@@ -1,6 +1,7 @@
 // Splits a count over the threads of an executor.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <exception>
 #include <mutex>
@@ -36,6 +37,23 @@ void parallel_ranges(Executor& executor, std::size_t count, const Body& body) {
       },
       &context);
   if (context.failure) std::rethrow_exception(context.failure);
+}
+
+/// Calls `body(i)` for each i in [0, count), each thread taking the next one as it becomes free: a
+/// core that others use as well does not hold the rest up. `body` must not throw.
+template <class Body>
+void parallel_units(Executor& executor, std::size_t count, const Body& body) {
+  struct Context {
+    const Body& body;
+    std::size_t count;
+    std::atomic<std::size_t> next;
+  } context{body, count, 0};
+  executor.run(
+      [](void* pointer, int) {
+        auto& shared = *static_cast<Context*>(pointer);
+        for (std::size_t i = shared.next++; i < shared.count; i = shared.next++) shared.body(i);
+      },
+      &context);
 }
 
 }  // namespace fusedmoe::cli
