@@ -12,7 +12,7 @@ build = @test -f build/$(1)/build.ninja || cmake --preset $(1) --log-level=NOTIC
         cmake --build build/$(1) -j $(JOBS) $(if $(2),--target $(2))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test bench check format asan tsan fuzz shared test-aarch64 install \
+.PHONY: help setup build run test bench check format asan tsan fuzz shared test-aarch64 test-old-x86 install \
         ci clean
 
 help:  ## List the targets
@@ -70,6 +70,11 @@ test-aarch64:  ## Cross-compile for 64-bit Arm and compare its results with this
 	$(call build,release,fusedmoe_cli)
 	$(call build,aarch64,fusedmoe_cli)
 	tools/compare_machines build/release/fusedmoe build/aarch64/fusedmoe
+
+test-old-x86:  ## Run golden checkpoints on emulated processors without AVX and without AVX-512
+	@tools/setup build test arm
+	$(call build,release,fusedmoe_cli)
+	tools/verify_on_old_processors build/release/fusedmoe
 
 install: setup  ## Install library, headers and program under PREFIX
 	$(call build,release,fusedmoe fusedmoe_cli)

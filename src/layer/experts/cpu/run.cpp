@@ -14,10 +14,12 @@ namespace {
 constexpr int kMostRows = 32;   // of any kernel's block: bounds the pointer arrays on the stack
 constexpr int kMostSlots = 64;  // of a token: the configuration allows no more
 
+}  // namespace
+
 // Hands out numbers 0 ... count - 1 in runs: long ones first, so that a thread reads long stretches
 // of weights in order, single ones at the end, so that threads finish together. Which thread
 // computes what changes no bit.
-class WorkCounter {
+class PanelExpertsKernel::WorkCounter {
  public:
   void reset(std::int64_t count) noexcept {
     count_ = count;
@@ -42,8 +44,6 @@ class WorkCounter {
   std::int64_t count_ = 0;
   std::atomic<std::int64_t> next_{0};
 };
-
-}  // namespace
 
 struct PanelExpertsKernel::Run {
   const ExpertsCall& call;
@@ -170,82 +170,87 @@ void PanelExpertsKernel::pack_blocks(Run& run) const {
   }
 }
 
-void PanelExpertsKernel::gate_up_panels(Run& run) const {
-  const PanelMatrix& w13 = layout_.w13;
-  const ExpertBatch& batch = *run.call.batch;
-  float weight[kMostRows];
+// One panel of one hit expert, with the blocks of rows to multiply by it.
+struct PanelExpertsKernel::PanelWork {
+  const std::byte* panel = nullptr;
+  const float* bias = nullptr;  ///< [64] or nullptr
+  std::int64_t first_column = 0;
+  std::span<const Scratch::Block> blocks;
+};
+
+// Calls body(work) for each (hit expert, panel) that this thread claims, expert by expert.
+template <class Body>
+void PanelExpertsKernel::for_each_panel(Run& run, WorkCounter& counter, const PanelMatrix& matrix,
+                                        const Body& body) const {
   std::int64_t first = 0;
   std::int64_t last = 0;
-  while (run.gate_up.claim(run.num_threads, first, last)) {
+  while (counter.claim(run.num_threads, first, last)) {
     for (std::int64_t unit = first; unit < last; ++unit) {
-      const auto hit = static_cast<std::size_t>(unit / w13.num_panels);
-      const std::int64_t panel = unit % w13.num_panels;
+      const auto hit = static_cast<std::size_t>(unit / matrix.num_panels);
+      const std::int64_t panel = unit % matrix.num_panels;
       const std::byte* expert = run.call.weights->slot(run.scratch.hit_experts[hit]);
-      GateUpArgs args;
-      args.panel = expert + w13.offset + static_cast<std::size_t>(panel) * w13.panel_bytes;
+      PanelWork work;
+      work.panel = expert + matrix.offset + static_cast<std::size_t>(panel) * matrix.panel_bytes;
       if (layout_.has_bias) {
-        args.bias =
-            reinterpret_cast<const float*>(expert + w13.bias_offset) + panel * kPanelColumns;
+        work.bias =
+            reinterpret_cast<const float*>(expert + matrix.bias_offset) + panel * kPanelColumns;
       }
-      args.activation = problem_.activation;
-      args.hidden_dtype = problem_.hidden_dtype;
-      args.out_column = panel * w13.columns_per_panel;
-      args.out_columns = w13.num_columns - args.out_column;
-      for (std::int32_t b = run.scratch.hit_first_block[hit];
-           b < run.scratch.hit_first_block[hit + 1]; ++b) {
-        const Scratch::Block& block = run.scratch.blocks[static_cast<std::size_t>(b)];
-        args.x = block_of(run.scratch.x, block, w13.k_padded);
-        args.out = block_of(run.scratch.a, block, layout_.w2.k_padded);
-        if (run.call.weight_on_input) {
-          for (int r = 0; r < block.rows; ++r) {
-            weight[r] =
-                run.call
-                    .topk_weights[batch.row_slot[static_cast<std::size_t>(block.first_row + r)]];
-          }
-          args.input_weight = weight;
-        }
-        ops_.gate_up(args);
-      }
+      work.first_column = panel * matrix.columns_per_panel;
+      const auto begin = static_cast<std::size_t>(run.scratch.hit_first_block[hit]);
+      const auto end = static_cast<std::size_t>(run.scratch.hit_first_block[hit + 1]);
+      work.blocks = run.scratch.blocks.subspan(begin, end - begin);
+      body(work);
     }
   }
 }
 
-void PanelExpertsKernel::down_panels(Run& run) const {
-  const PanelMatrix& w2 = layout_.w2;
-  const ExpertBatch& batch = *run.call.batch;
-  const std::int64_t element_bytes = dtype_bits(run.call.slots.dtype) / 8;
-  float weight[kMostRows];
-  std::byte* out[kMostRows];
-  std::int64_t first = 0;
-  std::int64_t last = 0;
-  while (run.down.claim(run.num_threads, first, last)) {
-    for (std::int64_t unit = first; unit < last; ++unit) {
-      const auto hit = static_cast<std::size_t>(unit / w2.num_panels);
-      const std::int64_t panel = unit % w2.num_panels;
-      const std::byte* expert = run.call.weights->slot(run.scratch.hit_experts[hit]);
-      DownArgs args;
-      args.panel = expert + w2.offset + static_cast<std::size_t>(panel) * w2.panel_bytes;
-      if (layout_.has_bias) {
-        args.bias = reinterpret_cast<const float*>(expert + w2.bias_offset) + panel * kPanelColumns;
+void PanelExpertsKernel::gate_up_panels(Run& run) const {
+  const std::span<const SlotIndex> row_slot = run.call.batch->row_slot;
+  for_each_panel(run, run.gate_up, layout_.w13, [&](const PanelWork& work) {
+    float weight[kMostRows];
+    GateUpArgs args;
+    args.panel = work.panel;
+    args.bias = work.bias;
+    args.input_weight = run.call.weight_on_input ? weight : nullptr;
+    args.activation = problem_.activation;
+    args.hidden_dtype = problem_.hidden_dtype;
+    args.out_column = work.first_column;
+    args.out_columns = layout_.w13.num_columns - work.first_column;
+    for (const Scratch::Block& block : work.blocks) {
+      args.x = block_of(run.scratch.x, block, layout_.w13.k_padded);
+      args.out = block_of(run.scratch.a, block, layout_.w2.k_padded);
+      for (int r = 0; r < block.rows; ++r) {
+        weight[r] = run.call.topk_weights[row_slot[static_cast<std::size_t>(block.first_row + r)]];
       }
-      args.out_dtype = run.call.slots.dtype;
-      args.out_rows = out;
-      const std::int64_t column = panel * kPanelColumns;
-      args.out_columns = std::min(kPanelColumns, w2.num_columns - column);
-      for (std::int32_t b = run.scratch.hit_first_block[hit];
-           b < run.scratch.hit_first_block[hit + 1]; ++b) {
-        const Scratch::Block& block = run.scratch.blocks[static_cast<std::size_t>(b)];
-        args.a = block_of(run.scratch.a, block, w2.k_padded);
-        for (int r = 0; r < block.rows; ++r) {
-          const SlotIndex slot = batch.row_slot[static_cast<std::size_t>(block.first_row + r)];
-          weight[r] = run.call.topk_weights[slot];
-          out[r] = run.call.slots.row(slot) + column * element_bytes;
-        }
-        args.output_weight = run.call.weight_on_input ? nullptr : weight;
-        ops_.down(args);
-      }
+      ops_.gate_up(args);
     }
-  }
+  });
+}
+
+void PanelExpertsKernel::down_panels(Run& run) const {
+  const std::span<const SlotIndex> row_slot = run.call.batch->row_slot;
+  const SlotRows& slots = run.call.slots;
+  for_each_panel(run, run.down, layout_.w2, [&](const PanelWork& work) {
+    float weight[kMostRows];
+    std::byte* out[kMostRows];
+    DownArgs args;
+    args.panel = work.panel;
+    args.bias = work.bias;
+    args.output_weight = run.call.weight_on_input ? nullptr : weight;
+    args.out_dtype = slots.dtype;
+    args.out_rows = out;
+    args.out_columns = std::min(kPanelColumns, layout_.w2.num_columns - work.first_column);
+    const std::int64_t offset = work.first_column * (dtype_bits(slots.dtype) / 8);
+    for (const Scratch::Block& block : work.blocks) {
+      args.a = block_of(run.scratch.a, block, layout_.w2.k_padded);
+      for (int r = 0; r < block.rows; ++r) {
+        const SlotIndex slot = row_slot[static_cast<std::size_t>(block.first_row + r)];
+        weight[r] = run.call.topk_weights[slot];
+        out[r] = slots.row(slot) + offset;
+      }
+      ops_.down(args);
+    }
+  });
 }
 
 void PanelExpertsKernel::combine(const CombineCall& call, Executor& executor) const {

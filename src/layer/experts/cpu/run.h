@@ -37,6 +37,11 @@ class PanelExpertsKernel final : public ExpertsKernel {
 
  private:
   struct Run;
+  struct PanelWork;
+  class WorkCounter;
+  template <class Body>
+  void for_each_panel(Run& run, WorkCounter& counter, const PanelMatrix& matrix,
+                      const Body& body) const;
   Scratch take(Arena& arena, std::int64_t max_rows, std::int64_t num_experts) const;
   void run_thread(Run& run, int thread) const;
   void pack_blocks(Run& run) const;
