@@ -67,6 +67,8 @@ class ThreadPool final : public Executor {
                               workers_.size() + 1, num_threads, error.what()));
     }
     if (pin) bind(pthread_self(), cores, 0);
+    // What a thread does to come up (it allocates) is over before anybody runs a layer on it.
+    for (SpinWait spin; started_.load(std::memory_order_acquire) < num_threads - 1;) spin.pause();
   }
 
   ~ThreadPool() override { stop(); }
@@ -100,6 +102,7 @@ class ThreadPool final : public Executor {
 
   void work(int index) {
     std::uint64_t seen = 0;
+    started_.fetch_add(1, std::memory_order_release);
     while (true) {
       wait_for_task(seen);
       seen = generation_.load(std::memory_order_acquire);
@@ -135,6 +138,7 @@ class ThreadPool final : public Executor {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::atomic<std::uint64_t> generation_{0};
+  std::atomic<int> started_{0};
   std::atomic<int> pending_{0};
   std::atomic<int> sleepers_{0};
   std::atomic<bool> stopping_{false};

@@ -143,7 +143,8 @@ TEST(Verify, WithoutARecordingReportsCoverage) {
   std::filesystem::remove(folder.path() / "golden.safetensors");
   const CliResult result = run_cli({"verify", folder.path().string(), "--json"});
   EXPECT_EQ(result.exit_code, 0) << story(result);
-  for (const auto& layer : result.json()["layers"]) {
+  const auto report = result.json();
+  for (const auto& layer : report["layers"]) {
     EXPECT_TRUE(layer["max_row_error"].is_null());
     EXPECT_GT(layer["cells"].get<std::int64_t>(), 0);
   }
