@@ -46,7 +46,8 @@ TEST_P(VerifyGolden, PartsOfAGridAddUpToTheRecording) {
   const CliResult result = run_cli(
       {"verify", golden_folder(GetParam()).string(), "--tp", tp_size, "--ep", "2", "--json"});
   ASSERT_EQ(result.exit_code, 0) << story(result);
-  for (const auto& layer : result.json()["layers"]) {
+  const auto report = result.json();
+  for (const auto& layer : report["layers"]) {
     if (layer["max_row_error"].is_null()) continue;
     EXPECT_LE(layer["max_row_error"].get<double>(), 1e-5);
   }
