@@ -88,6 +88,14 @@ struct Avx512Lanes {
     rounded = _mm512_mask_or_epi32(rounded, is_nan(v), bits, _mm512_set1_epi32(0x400000));
     return _mm512_castsi512_ps(_mm512_and_si512(rounded, _mm512_set1_epi32(-65536)));
   }
+  /// Lanes that are exact in bf16, narrowed: eight words of two neighboring numbers.
+  static __m256i narrow_exact_bf16(F v) {
+    const __m512i bits = _mm512_castps_si512(v);
+    const __m512i even = _mm512_and_si512(_mm512_srli_epi64(bits, 16), _mm512_set1_epi64(0xFFFF));
+    const __m512i odd =
+        _mm512_and_si512(_mm512_srli_epi64(bits, 32), _mm512_set1_epi64(0xFFFF0000));
+    return _mm512_cvtepi64_epi32(_mm512_or_si512(even, odd));
+  }
   static F round_f16(F v) {
     return _mm512_cvtph_ps(_mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }

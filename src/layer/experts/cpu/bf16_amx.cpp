@@ -69,6 +69,20 @@ struct AmxBf16 {
         static_cast<std::uint16_t>(_mm_extract_epi16(word, 1));  // value is exact in bf16
   }
 
+  static void put_lanes(const ActivationBlock& block, int row, std::int64_t k,
+                        Avx512Lanes::F value) {
+    std::byte* to = block.data + (row * block.k_padded + k) * 2;
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), Avx512Lanes::narrow_exact_bf16(value));
+  }
+
+  /// The hidden type is bf16: rows are copied as they are.
+  static std::int64_t pack_row(const ActivationBlock& block, int row, const std::byte* from, DType,
+                               std::int64_t count) {
+    __builtin_memcpy(block.data + row * block.k_padded * 2, from,
+                     static_cast<std::size_t>(count) * 2);
+    return count;
+  }
+
   static void multiply(const ActivationBlock& x, const std::byte* panel, float* sums) {
     configure(x.rows);
     if (x.rows <= 16) {

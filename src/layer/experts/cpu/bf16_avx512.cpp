@@ -29,6 +29,23 @@ struct Bf16Dot {
         static_cast<std::uint16_t>(_mm_extract_epi16(word, 1));  // value is exact in bf16
   }
 
+  static void put_lanes(const ActivationBlock& block, int row, std::int64_t k, S::F value) {
+    alignas(32) std::uint32_t words[8];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(words), S::narrow_exact_bf16(value));
+    std::uint32_t* to = reinterpret_cast<std::uint32_t*>(block.data) + k / 2 * block.rows + row;
+    for (int i = 0; i < 8; ++i) to[i * block.rows] = words[i];
+  }
+
+  /// The hidden type is bf16: pairs are moved as they are.
+  static std::int64_t pack_row(const ActivationBlock& block, int row, const std::byte* from, DType,
+                               std::int64_t count) {
+    std::uint32_t* to = reinterpret_cast<std::uint32_t*>(block.data) + row;
+    for (std::int64_t pair = 0; pair < count / 2; ++pair) {
+      __builtin_memcpy(to + pair * block.rows, from + pair * 4, 4);
+    }
+    return count / 2 * 2;
+  }
+
   static void multiply(const ActivationBlock& x, const std::byte* panel, float* sums) {
     Dispatch<1>::run(x, panel, sums);
   }

@@ -96,18 +96,13 @@ struct PanelKernel {
   static std::int64_t row_bytes(std::int64_t k_padded) { return P::row_bytes(k_padded); }
 
   static void pack_rows(const PackRowsArgs& args) {
-    const int rows = args.block.rows;
-    for (int r = 0; r < rows; ++r) {
-      alignas(64) float lanes[kLanes];
-      std::int64_t k = 0;
-      for (; k + kLanes <= args.k; k += kLanes) {
-        S::store(lanes, load_rounded<S>(args.rows[r], args.dtype, k));
-        for (int i = 0; i < kLanes; ++i) P::put(args.block, r, k + i, lanes[i]);
-      }
+    for (int r = 0; r < args.block.rows; ++r) {
+      std::int64_t k = P::pack_row(args.block, r, args.rows[r], args.dtype, args.k);
       if (k < args.k) {
         const int bytes = args.dtype == DType::kF32 ? 4 : 2;
         RaggedLanes<S> rest;
         copy_bytes(rest.data, args.rows[r] + k * bytes, (args.k - k) * bytes);
+        alignas(64) float lanes[kLanes];
         S::store(lanes, load_rounded<S>(rest.data, args.dtype, 0));
         for (int i = 0; k < args.k; ++k, ++i) P::put(args.block, r, k, lanes[i]);
       }
@@ -121,17 +116,13 @@ struct PanelKernel {
     const int columns = args.activation.is_gated ? static_cast<int>(kGatedColumns)
                                                  : static_cast<int>(kPanelColumns);
     for (int r = 0; r < args.x.rows; ++r) {
-      alignas(64) float result[kPanelColumns];
       for (int c = 0; c < columns; c += kLanes) {
         const F g = first_sums(args, sums.data[r], r, c);
         const F u = args.activation.is_gated
                         ? first_sums(args, sums.data[r], r, c + static_cast<int>(kGatedColumns))
                         : S::set1(0.0F);
-        S::store(result + c, round_lanes<S>(activate<S>(args.activation, g, u), args.hidden_dtype));
-      }
-      const std::int64_t room = args.out.k_padded - args.out_column;
-      for (int c = 0; c < columns && c < room; ++c) {
-        P::put(args.out, r, args.out_column + c, c < args.out_columns ? result[c] : 0.0F);
+        put_columns(args, r, c,
+                    round_lanes<S>(activate<S>(args.activation, g, u), args.hidden_dtype));
       }
     }
   }
@@ -175,6 +166,21 @@ struct PanelKernel {
     return value;
   }
 
+  // Activated columns c ... c + kLanes - 1: those beyond the logical ones become zeros, those
+  // beyond the padding are dropped.
+  static void put_columns(const GateUpArgs& args, int r, int c, F value) {
+    if (c + kLanes <= args.out_columns) {
+      P::put_lanes(args.out, r, args.out_column + c, value);
+      return;
+    }
+    alignas(64) float lanes[kLanes];
+    S::store(lanes, value);
+    const std::int64_t room = args.out.k_padded - args.out_column;
+    for (int i = 0; i < kLanes && c + i < room; ++i) {
+      P::put(args.out, r, args.out_column + c + i, c + i < args.out_columns ? lanes[i] : 0.0F);
+    }
+  }
+
   static F load_ragged(const std::byte* row, DType dtype, std::int64_t c, std::int64_t columns) {
     const int bytes = dtype == DType::kF32 ? 4 : 2;
     RaggedLanes<S> rest;
@@ -209,6 +215,24 @@ struct WidenedF32 {
 
   static void put(const ActivationBlock& block, int row, std::int64_t k, float value) {
     reinterpret_cast<float*>(block.data)[k * block.rows + row] = value;
+  }
+
+  /// kLanes neighboring k of one row.
+  static void put_lanes(const ActivationBlock& block, int row, std::int64_t k, F value) {
+    alignas(64) float lanes[kLanes];
+    S::store(lanes, value);
+    float* to = reinterpret_cast<float*>(block.data) + k * block.rows + row;
+    for (int i = 0; i < kLanes; ++i) to[i * block.rows] = lanes[i];
+  }
+
+  /// Packs whole vectors of a row and returns how many elements that were.
+  static std::int64_t pack_row(const ActivationBlock& block, int row, const std::byte* from,
+                               DType dtype, std::int64_t count) {
+    std::int64_t k = 0;
+    for (; k + kLanes <= count; k += kLanes) {
+      put_lanes(block, row, k, load_rounded<S>(from, dtype, k));
+    }
+    return k;
   }
 
   static void multiply(const ActivationBlock& x, const std::byte* panel, float* sums) {
