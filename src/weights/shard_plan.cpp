@@ -10,6 +10,7 @@ namespace fusedmoe {
 namespace {
 
 constexpr std::string_view kExpertMark = "{expert}";
+constexpr std::int64_t kPackedBlock = 32;  // 4-bit elements in the 16 bytes of a stored block
 
 const char* shard_name(ExpertShard shard) {
   constexpr const char* kNames[] = {"w1", "w3", "w2", "w13"};
@@ -49,7 +50,8 @@ class Planner {
     file_ = {request.hidden_size,
              p.presharded ? plan_.local_intermediate : request.intermediate_size};
     first_ = p.presharded ? 0 : plan_.local_intermediate * p.tp_rank;
-    check_units();
+    check_cut();
+    check_groups();
   }
 
   ShardPlan make() {
@@ -69,8 +71,27 @@ class Planner {
  private:
   const QuantScheme& scheme() const { return request_.quant->scheme; }
 
+  // A group never ends inside a row: codes and scales are packed by whole groups.
+  void check_groups() const {
+    const bool is_packed = scheme().payload == PayloadFormat::kE2M1;
+    const auto require = [&](std::int64_t unit, const char* what) {
+      for (const auto& [name, size] : {std::pair{"hidden_size", request_.hidden_size},
+                                       std::pair{"local intermediate_size", file_.i}}) {
+        if (size % unit == 0) continue;
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("[weights] {} {}: expected a multiple of the {} {}, use another "
+                                "tp_size or correct the config",
+                                name, size, what, unit));
+      }
+    };
+    if (scheme().granularity == ScaleGranularity::kGroup) {
+      require(scheme().group_size, "quantization group");
+    }
+    if (is_packed) require(kPackedBlock, "packed block");
+  }
+
   // A tensor-parallel cut must fall between the units of the format.
-  void check_units() const {
+  void check_cut() const {
     const int tp = request_.parallel.tp_size;
     if (request_.intermediate_size % tp != 0) {
       throw Error(ErrorCode::kInvalidArgument,
