@@ -1,5 +1,6 @@
 #include "quant/codec.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -34,22 +35,36 @@ float decode(std::uint8_t code, const SmallFloat& f) {
   return (code & 0x80) != 0 ? -magnitude : magnitude;
 }
 
-// Magnitude code of a finite value >= 0: the exponent picks the step, the step is rounded to even.
+// Magnitude code of a value >= 0. The exponent picks the step; what is left over is compared with
+// half a step, so the result does not depend on the host's rounding mode. A significand that rounds
+// up to the next power of two carries into the exponent field by plain addition.
 std::uint8_t encode_magnitude(float magnitude, const SmallFloat& f) {
   if (magnitude >= f.largest) return f.largest_code;
   int exponent = 0;
   std::frexp(magnitude, &exponent);  // magnitude = m * 2^exponent, m in [0.5, 1)
   const int smallest = 1 - f.bias;
-  const int power = exponent - 1 > smallest ? exponent - 1 : smallest;
-  const float steps = std::nearbyint(std::ldexp(magnitude, f.mantissa_bits - power));
-  const int code = ((power - smallest) << f.mantissa_bits) + static_cast<int>(steps);
-  return static_cast<std::uint8_t>(code > f.largest_code ? f.largest_code : code);
+  const int power = std::max(exponent - 1, smallest);
+  const double steps =
+      std::ldexp(static_cast<double>(magnitude), f.mantissa_bits - power);  // exact
+  int significand = static_cast<int>(steps);
+  const double rest = steps - significand;
+  if (rest > 0.5 || (rest == 0.5 && significand % 2 != 0)) ++significand;
+  const int code = ((power - smallest) << f.mantissa_bits) + significand;
+  return static_cast<std::uint8_t>(std::min(code, static_cast<int>(f.largest_code)));
 }
 
 std::uint8_t encode(float value, const SmallFloat& f) {
   if (std::isnan(value)) return f.nan_code;
   const std::uint8_t code = encode_magnitude(std::fabs(value), f);
   return std::signbit(value) ? static_cast<std::uint8_t>(code | 0x80) : code;
+}
+
+ByteTable make_table(float (*decode_code)(std::uint8_t) noexcept) noexcept {
+  ByteTable table;
+  for (std::size_t code = 0; code < table.size(); ++code) {
+    table[code] = decode_code(static_cast<std::uint8_t>(code));
+  }
+  return table;
 }
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -81,14 +96,17 @@ float decode_e5m2(std::uint8_t code) noexcept {
 std::uint8_t encode_e5m2(float value) noexcept { return encode(value, kE5M2); }
 
 float decode_e8m0(std::uint8_t code) noexcept {
-  return code == 0xFF ? kNaN : std::ldexp(1.0F, static_cast<int>(code) - 127);
+  if (code == 0xFF) return kNaN;
+  if (code == 0) return std::bit_cast<float>(0x00400000U);  // 2^-127, a subnormal
+  return std::bit_cast<float>(static_cast<std::uint32_t>(code) << 23);
 }
 
 int encode_e8m0(float value) noexcept {
-  int exponent = 0;
-  const bool power = value > 0.0F && std::isfinite(value) && std::frexp(value, &exponent) == 0.5F;
-  const int code = exponent - 1 + 127;
-  return power && code >= 0 && code <= 254 ? code : -1;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (bits == 0x00400000U) return 0;
+  const std::uint32_t exponent = bits >> 23;  // with the sign: above 255 for a negative number
+  const bool is_power = (bits & 0x7FFFFFU) == 0 && exponent > 0 && exponent < 255;
+  return is_power ? static_cast<int>(exponent) : -1;
 }
 
 float decode_e2m1(std::uint8_t code) noexcept {
@@ -107,6 +125,23 @@ std::uint8_t encode_e2m1(float value) noexcept {
     ++code;
   }
   return value < 0.0F ? static_cast<std::uint8_t>(code | 8) : code;
+}
+
+const ByteTable& e4m3_table() noexcept {
+  static const ByteTable table = make_table(decode_e4m3);
+  return table;
+}
+const ByteTable& e4m3fnuz_table() noexcept {
+  static const ByteTable table = make_table(decode_e4m3fnuz);
+  return table;
+}
+const ByteTable& e5m2_table() noexcept {
+  static const ByteTable table = make_table(decode_e5m2);
+  return table;
+}
+const ByteTable& e8m0_table() noexcept {
+  static const ByteTable table = make_table(decode_e8m0);
+  return table;
 }
 
 }  // namespace fusedmoe

@@ -1,9 +1,11 @@
 // Exact conversions between f32 and the small float formats.
 //
-// Decoding is exact. Encoding rounds to nearest even and saturates; NaN becomes the format's NaN.
+// Decoding is exact. Encoding rounds to nearest even, whatever the host's rounding mode, and
+// saturates; NaN becomes the format's NaN.
 // Source: OCP 8-bit floating point specification 1.0, OCP microscaling formats 1.0.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace fusedmoe {
@@ -28,7 +30,15 @@ int encode_e8m0(float value) noexcept;
 /// F4 E2M1, the code in the low nibble: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives.
 float decode_e2m1(std::uint8_t code) noexcept;
 /// Ties to the even mantissa, saturating at 6; a negative value that rounds to zero gives code 8,
-/// -0 gives code 0. NaN has no code: it saturates.
+/// -0 gives code 0. The format has no NaN: a NaN of either sign gives code 7 (6), so callers that
+/// must not lose one look for it before.
 std::uint8_t encode_e2m1(float value) noexcept;
+
+/// All 256 numbers of an 8-bit format, by code.
+using ByteTable = std::array<float, 256>;
+const ByteTable& e4m3_table() noexcept;
+const ByteTable& e4m3fnuz_table() noexcept;
+const ByteTable& e5m2_table() noexcept;
+const ByteTable& e8m0_table() noexcept;
 
 }  // namespace fusedmoe
