@@ -28,6 +28,7 @@ std::vector<std::string> validate(const ParallelLayout& layout, std::int64_t num
 
 /// The logical experts of one ep rank, in local order: local expert i computes `result[i]`.
 /// Fused shared experts are not included; they follow the routed ones on every rank.
+/// @throws Error(kInvalidArgument) listing what `validate` finds.
 std::vector<std::int32_t> local_to_logical(const ParallelLayout& layout, std::int64_t num_experts);
 
 }  // namespace fusedmoe

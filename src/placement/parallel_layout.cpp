@@ -1,5 +1,6 @@
 // Which experts a rank holds: physical slots are dealt to ranks in contiguous ranges.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -44,13 +45,16 @@ std::vector<std::string> validate(const ParallelLayout& layout, std::int64_t num
   std::vector<std::string> problems;
   check_rank(problems, "tp", layout.tp_rank, layout.tp_size);
   check_rank(problems, "ep", layout.ep_rank, layout.ep_size);
+  if (num_experts < 1) {
+    problems.push_back(fmt::format("num_experts: expected >= 1, got {}", num_experts));
+  }
   if (!problems.empty()) return problems;
   const std::int64_t num_slots = num_physical(layout, num_experts);
   if (num_slots < layout.ep_size) {
     problems.push_back(fmt::format("ep_size {}: expected at most one rank for each of {} experts",
                                    layout.ep_size, num_slots));
   }
-  std::vector<bool> placed(static_cast<std::size_t>(std::max<std::int64_t>(num_experts, 0)), false);
+  std::vector<bool> placed(static_cast<std::size_t>(num_experts), false);
   for (std::size_t p = 0; p < layout.physical_to_logical.size(); ++p) {
     const std::int32_t e = layout.physical_to_logical[p];
     if (e < 0 || e >= num_experts) {
@@ -84,6 +88,12 @@ std::vector<std::string> validate(const ParallelLayout& layout, std::int64_t num
 }
 
 std::vector<std::int32_t> local_to_logical(const ParallelLayout& layout, std::int64_t num_experts) {
+  const std::vector<std::string> problems = validate(layout, num_experts);
+  if (!problems.empty()) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("[placement] layout: {}, correct the layout", fmt::join(problems, "; ")));
+  }
   const auto [first, last] = slot_range(layout, num_physical(layout, num_experts));
   std::vector<std::int32_t> local;
   for (std::int64_t p = first; p < last; ++p) {
