@@ -2,102 +2,202 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <cstring>
+#include <set>
+#include <vector>
 
 #include "base/half.h"
 #include "quant/codec.h"
+#include "quant/scale_grid.h"
 
 namespace fusedmoe {
 namespace {
 
-// Stored coordinates of logical (r, c).
-struct Stored {
-  std::int64_t row, col;
+const std::uint8_t* bytes_of(const TensorView& view) {
+  return static_cast<const std::uint8_t*>(view.data);
+}
+
+const ByteTable& code_table(PayloadFormat payload) {
+  if (payload == PayloadFormat::kF8E4M3Fnuz) return e4m3fnuz_table();
+  return payload == PayloadFormat::kF8E5M2 ? e5m2_table() : e4m3_table();
+}
+
+// Both numbers of a byte of E2M1 codes, the low nibble first.
+using PairTable = std::array<std::array<float, 2>, 256>;
+const PairTable& e2m1_pairs() {
+  static const PairTable table = [] {
+    PairTable pairs;
+    for (std::size_t byte = 0; byte < pairs.size(); ++byte) {
+      pairs[byte] = {decode_e2m1(static_cast<std::uint8_t>(byte & 15)),
+                     decode_e2m1(static_cast<std::uint8_t>(byte >> 4))};
+    }
+    return pairs;
+  }();
+  return table;
+}
+
+// Rounds numbers into an array of BF16 or F16 bits or of F32; false when one is not finite there.
+template <class Bits, class Round>
+bool store_all(const std::vector<float>& values, std::byte* out, Bits exponent_mask, Round round) {
+  bool all_finite = true;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Bits bits = round(values[i]);
+    all_finite &= (bits & exponent_mask) != exponent_mask;
+    std::memcpy(out + i * sizeof(Bits), &bits, sizeof(Bits));
+  }
+  return all_finite;
+}
+
+bool store_as(DType dtype, const std::vector<float>& values, std::byte* out) {
+  if (dtype == DType::kBF16) return store_all<std::uint16_t>(values, out, 0x7F80, f32_to_bf16);
+  if (dtype == DType::kF16) return store_all<std::uint16_t>(values, out, 0x7C00, f32_to_f16);
+  return store_all<std::uint32_t>(values, out, 0x7F800000U,
+                                  [](float v) { return std::bit_cast<std::uint32_t>(v); });
+}
+
+// One slice while it is written, a logical row after the other. The common path only notes that
+// something is wrong with a row; what it is, is found out in a second look.
+class SliceReader {
+ public:
+  SliceReader(const QuantScheme& scheme, const QuantizedMatrix& matrix, const ShardSlice& slice)
+      : scheme_(scheme),
+        matrix_(matrix),
+        s_(slice),
+        grid_(scale_grid(scheme, slice.tensor_rows, slice.tensor_cols)),
+        row_(static_cast<std::size_t>(slice.cols)) {}
+
+  // Writes row `r`, or says what is wrong with it.
+  std::string write(std::int64_t r, DType dtype, std::byte* out) {
+    decode(r);
+    // Along a logical row, a scale lasts to the end of its unit.
+    const std::int64_t unit = s_.is_transposed ? grid_.unit_rows : grid_.unit_cols;
+    for (std::int64_t c = 0; c < s_.cols;) {
+      const std::int64_t end = std::min(s_.cols, c + unit - (s_.first_col + c) % unit);
+      std::string problem = scale(r, c, end);
+      if (!problem.empty()) return problem;
+      c = end;
+    }
+    const std::int64_t row_bytes = s_.cols * dtype_bits(dtype) / 8;
+    return store_as(dtype, row_, out + r * row_bytes) ? std::string() : explain(r, dtype);
+  }
+
+  std::int64_t num_zero_scales() const { return static_cast<std::int64_t>(zero_scales_.size()); }
+
+ private:
+  struct Stored {
+    std::int64_t row, col;
+  };
+  Stored stored(std::int64_t r, std::int64_t c) const {
+    const std::int64_t n = s_.first_row + r * s_.row_step;
+    const std::int64_t k = s_.first_col + c;
+    return s_.is_transposed ? Stored{k, n} : Stored{n, k};
+  }
+  std::string element(std::int64_t r, std::int64_t c) const {
+    const Stored p = stored(r, c);
+    return fmt::format("element [{}, {}]", p.row, p.col);
+  }
+  std::string scale_of_element(std::int64_t r, std::int64_t c) const {
+    const Stored p = stored(r, c);
+    return fmt::format("scale [{}, {}] of element [{}, {}]", p.row / grid_.unit_rows,
+                       p.col / grid_.unit_cols, p.row, p.col);
+  }
+
+  void decode(std::int64_t r) {
+    const Stored first = stored(r, 0);
+    std::int64_t index =
+        (s_.stacked_index * s_.tensor_rows + first.row) * s_.tensor_cols + first.col;
+    const std::int64_t step = s_.is_transposed ? s_.tensor_cols : 1;
+    const std::uint8_t* codes = bytes_of(matrix_.codes);
+    if (scheme_.payload == PayloadFormat::kE2M1) {
+      const PairTable& pairs = e2m1_pairs();
+      for (float& value : row_) {
+        value = pairs[codes[index >> 1]][static_cast<std::size_t>(index & 1)];
+        index += step;
+      }
+      return;
+    }
+    const ByteTable& table = code_table(scheme_.payload);
+    for (float& value : row_) {
+      value = table[codes[index]];
+      index += step;
+    }
+  }
+
+  float scale_at(std::int64_t index) const {
+    const DType dtype = matrix_.scales.dtype;
+    const bool is_exponent = dtype == DType::kF8E8M0 || dtype == DType::kU8;
+    return is_exponent ? e8m0_table()[bytes_of(matrix_.scales)[index]]
+                       : load_as_f32(matrix_.scales.data, dtype, index);
+  }
+
+  std::int64_t scale_index(std::int64_t r, std::int64_t c) const {
+    const Stored p = stored(r, c);
+    return s_.stacked_index * grid_.num_scales() + grid_.index(p.row, p.col);
+  }
+
+  // Multiplies columns [begin, end), which share a scale.
+  std::string scale(std::int64_t r, std::int64_t begin, std::int64_t end) {
+    const std::int64_t index = scale_index(r, begin);
+    const float scale = scale_at(index);
+    if (!std::isfinite(scale) || scale < 0.0F) {
+      return fmt::format("{}: expected a finite number > 0, got {}", scale_of_element(r, begin),
+                         scale);
+    }
+    if (scale == 0.0F) {
+      zero_scales_.insert(index);
+      for (std::int64_t c = begin; c < end; ++c) {
+        const float value = row_[static_cast<std::size_t>(c)];
+        if (value == 0.0F) continue;
+        return fmt::format("{}: expected a number > 0 over a code that is not zero, got 0 over {}",
+                           scale_of_element(r, c), value);
+      }
+    }
+    for (std::int64_t c = begin; c < end; ++c) row_[static_cast<std::size_t>(c)] *= scale;
+    return {};
+  }
+
+  // The first number of a row that could not be stored.
+  std::string explain(std::int64_t r, DType dtype) {
+    const std::vector<float> products = row_;
+    decode(r);
+    for (std::int64_t c = 0; c < s_.cols; ++c) {
+      const auto i = static_cast<std::size_t>(c);
+      if (!std::isfinite(row_[i])) {
+        return fmt::format("{}: expected a finite code, got {}", element(r, c), row_[i]);
+      }
+      if (!std::isfinite(round_to(products[i], dtype))) {
+        return fmt::format("{}: expected a product that {} can hold, got {} * {}", element(r, c),
+                           dtype_name(dtype), row_[i], scale_at(scale_index(r, c)));
+      }
+    }
+    return {};
+  }
+
+  const QuantScheme& scheme_;
+  const QuantizedMatrix& matrix_;
+  const ShardSlice& s_;
+  const ScaleGrid grid_;
+  std::vector<float> row_;
+  std::set<std::int64_t> zero_scales_;
 };
-
-Stored stored_at(const ShardSlice& s, std::int64_t r, std::int64_t c) {
-  const std::int64_t n = s.first_row + r * s.row_step;
-  const std::int64_t k = s.first_col + c;
-  return s.is_transposed ? Stored{k, n} : Stored{n, k};
-}
-
-std::uint8_t byte_at(const TensorView& view, std::int64_t index) {
-  return static_cast<const std::uint8_t*>(view.data)[index];
-}
-
-bool is_exponent(DType dtype) { return dtype == DType::kF8E8M0 || dtype == DType::kU8; }
-
-float scale_at(const TensorView& scales, std::int64_t index) {
-  if (is_exponent(scales.dtype)) return decode_e8m0(byte_at(scales, index));
-  return load_as_f32(scales.data, scales.dtype, index);
-}
-
-// Where the scale of a stored element lies in its tensor.
-std::int64_t scale_index(const QuantScheme& scheme, const ShardSlice& s, Stored at) {
-  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
-  switch (scheme.granularity) {
-    case ScaleGranularity::kBlock: {
-      const std::int64_t cols = ceil_div(s.tensor_cols, scheme.block_k);
-      const std::int64_t rows = ceil_div(s.tensor_rows, scheme.block_n);
-      return s.stacked_index * rows * cols + at.row / scheme.block_n * cols +
-             at.col / scheme.block_k;
-    }
-    case ScaleGranularity::kGroup: {
-      const std::int64_t cols = ceil_div(s.tensor_cols, scheme.group_size);
-      return (s.stacked_index * s.tensor_rows + at.row) * cols + at.col / scheme.group_size;
-    }
-    case ScaleGranularity::kChannel:
-      return s.stacked_index * s.tensor_rows + at.row;
-    default:
-      return s.stacked_index;
-  }
-}
-
-float code_at(const QuantScheme& scheme, const TensorView& codes, std::int64_t index) {
-  switch (scheme.payload) {
-    case PayloadFormat::kE2M1: {
-      const std::uint8_t pair = byte_at(codes, index / 2);
-      return decode_e2m1(static_cast<std::uint8_t>((index & 1) != 0 ? pair >> 4 : pair & 15));
-    }
-    case PayloadFormat::kF8E4M3Fnuz:
-      return decode_e4m3fnuz(byte_at(codes, index));
-    case PayloadFormat::kF8E5M2:
-      return decode_e5m2(byte_at(codes, index));
-    default:
-      return decode_e4m3(byte_at(codes, index));
-  }
-}
 
 }  // namespace
 
 std::string dequantize(const QuantScheme& scheme, const QuantizedMatrix& matrix,
-                       const ShardSlice& slice, DType out_dtype, std::byte* out) {
+                       const ShardSlice& slice, DType out_dtype, std::byte* out,
+                       std::int64_t* num_zero_scales) {
+  SliceReader reader(scheme, matrix, slice);
   for (std::int64_t r = 0; r < slice.rows; ++r) {
-    std::int64_t last_scale = -1;
-    float scale = 0.0F;
-    for (std::int64_t c = 0; c < slice.cols; ++c) {
-      const Stored at = stored_at(slice, r, c);
-      const std::int64_t si = scale_index(scheme, slice, at);
-      if (si != last_scale) {
-        last_scale = si;
-        scale = scale_at(matrix.scales, si);
-        if (!(scale > 0.0F) || !std::isfinite(scale)) {
-          return fmt::format(
-              "{}: scale of expert {} element [{}, {}]: expected a finite number "
-              "> 0, got {}",
-              slice.tensor, slice.logical_expert, at.row, at.col, scale);
-        }
-      }
-      const std::int64_t index =
-          (slice.stacked_index * slice.tensor_rows + at.row) * slice.tensor_cols + at.col;
-      const float code = code_at(scheme, matrix.codes, index);
-      if (std::isnan(code)) {
-        return fmt::format("{}: expert {} element [{}, {}] is NaN", slice.tensor,
-                           slice.logical_expert, at.row, at.col);
-      }
-      store_from_f32(out, out_dtype, r * slice.cols + c, code * scale);
-    }
+    const std::string problem = reader.write(r, out_dtype, out);
+    if (problem.empty()) continue;
+    return fmt::format("{}: {} of expert {}: {}", slice.tensor, shard_name(slice.shard),
+                       slice.logical_expert, problem);
   }
+  if (num_zero_scales != nullptr) *num_zero_scales = reader.num_zero_scales();
   return {};
 }
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "fusedmoe/error.h"
+#include "weights/shard_plan.h"
 
 namespace fusedmoe {
 namespace {
@@ -26,7 +26,23 @@ bool is_below(const std::string& name, const std::vector<std::string>& prefixes)
                      [&](const std::string& prefix) { return name.starts_with(prefix); });
 }
 
+std::string cell_name(const LoadLedger::Cell& cell) {
+  return fmt::format(
+      "{} {} of {} local expert {}", shard_name(static_cast<ExpertShard>(std::get<3>(cell))),
+      role_name(static_cast<ParamRole>(std::get<1>(cell))), std::get<0>(cell), std::get<2>(cell));
+}
+
 }  // namespace
+
+void LoadLedger::expect(const Cell& cell) {
+  const std::lock_guard lock(mutex_);
+  cells_[cell].is_expected = true;
+}
+
+void LoadLedger::fill(const Cell& cell) {
+  const std::lock_guard lock(mutex_);
+  ++cells_[cell].times_filled;
+}
 
 void LoadLedger::mark_used(const std::string& tensor) {
   const std::lock_guard lock(mutex_);
@@ -38,19 +54,14 @@ void LoadLedger::mark_elsewhere(const std::string& tensor) {
   if (used_.insert(tensor).second) ++report_.skipped_other_rank;
 }
 
-void LoadLedger::fill(const Cell& cell) {
-  const std::lock_guard lock(mutex_);
-  ++cells_[cell];
-}
-
 void LoadLedger::add_missing(const std::string& tensor, const std::string& what_for) {
   const std::lock_guard lock(mutex_);
-  report_.missing.push_back(what_for.empty() ? tensor : fmt::format("{} ({})", tensor, what_for));
+  missing_.emplace(tensor, what_for);
 }
 
-void LoadLedger::add_problem(const std::string& message) {
+void LoadLedger::add_problem(const std::string& message, ErrorCode code) {
   const std::lock_guard lock(mutex_);
-  problems_.push_back(message);
+  problems_.push_back({message, code});
 }
 
 void LoadLedger::add_warning(const std::string& message) {
@@ -64,37 +75,70 @@ void LoadLedger::add_bytes(std::uint64_t read, std::uint64_t staged_at_once) {
   report_.peak_staging_bytes = std::max(report_.peak_staging_bytes, staged_at_once);
 }
 
-bool LoadLedger::is_sound() const {
-  const std::lock_guard lock(mutex_);
-  return problems_.empty() && report_.missing.empty();
-}
-
-LoadReport LoadLedger::finish(const Checkpoint& checkpoint,
-                              const std::vector<std::string>& owned_prefixes, LoadReport* report) {
-  const std::lock_guard lock(mutex_);
+void LoadLedger::find_unused(const Checkpoint& checkpoint,
+                             const std::vector<std::string>& owned_prefixes) {
   for (const TensorInfo& tensor : checkpoint.tensors()) {
     if (is_below(tensor.name, owned_prefixes) && !used_.contains(tensor.name)) {
       report_.unused.push_back(tensor.name);
     }
   }
-  for (const auto& [cell, count] : cells_) {
-    if (count != 1) {
-      problems_.push_back(fmt::format("{} local expert {}: filled {} times", std::get<0>(cell),
-                                      std::get<2>(cell), count));
-    }
+}
+
+// A cell that stays empty has its reason among the problems. Without any, it is our own fault and
+// must not pass either.
+void LoadLedger::check_cells() {
+  const bool has_reason = !problems_.empty() || !missing_.empty();
+  for (const auto& [cell, state] : cells_) {
+    if (state.times_filled == 1 && state.is_expected) ++report_.cells;
+    const int wanted = state.is_expected ? 1 : 0;
+    if (state.times_filled == wanted || (has_reason && state.times_filled < wanted)) continue;
+    problems_.push_back({fmt::format("{}: expected to be filled {} time(s), got {}, please report",
+                                     cell_name(cell), wanted, state.times_filled),
+                         ErrorCode::kInternal});
   }
-  report_.cells = static_cast<std::int64_t>(cells_.size());
+}
+
+void LoadLedger::sort_all() {
+  std::ranges::sort(problems_, {}, &Problem::message);
+  std::ranges::sort(report_.warnings);
+  for (const auto& [tensor, what_for] : missing_) report_.missing.push_back(tensor);
+}
+
+ErrorCode LoadLedger::code() const {
+  for (const Problem& problem : problems_) {
+    if (problem.code != ErrorCode::kCorruptData) return problem.code;
+  }
+  return ErrorCode::kCorruptData;
+}
+
+LoadReport LoadLedger::finish(const Checkpoint& checkpoint,
+                              const std::vector<std::string>& owned_prefixes, LoadReport* report) {
+  const std::lock_guard lock(mutex_);
+  find_unused(checkpoint, owned_prefixes);
+  check_cells();
+  sort_all();
   if (report != nullptr) *report = report_;
-  if (problems_.empty() && report_.missing.empty() && report_.unused.empty()) return report_;
-  std::string text = fmt::format("[weights] {}: the checkpoint does not fit the layer",
-                                 checkpoint.path().string());
-  append_list(text, "missing", report_.missing);
-  append_list(text, "wrong", problems_);
+  if (problems_.empty() && missing_.empty() && report_.unused.empty()) return report_;
+  std::vector<std::string> missing;
+  for (const auto& [tensor, what_for] : missing_) {
+    missing.push_back(what_for.empty() ? tensor : fmt::format("{} ({})", tensor, what_for));
+  }
+  std::vector<std::string> wrong;
+  for (const Problem& problem : problems_) wrong.push_back(problem.message);
+  const ErrorCode error_code = code();
+  const bool is_of_files = error_code == ErrorCode::kCorruptData;
+  std::string text =
+      fmt::format("[weights] {}: {}", checkpoint.path().string(),
+                  is_of_files ? "the checkpoint does not fit the layer" : "loading failed");
+  append_list(text, "missing", missing);
+  append_list(text, "wrong", wrong);
   append_list(text, "unused tensors below the layer's prefixes", report_.unused);
-  text +=
-      "\n  check that config.json belongs to these files, or describe the family in a file "
-      "(--family)";
-  throw Error(ErrorCode::kCorruptData, text);
+  if (is_of_files) {
+    text +=
+        "\n  check that config.json belongs to these files, or describe the family in a file "
+        "(--family)";
+  }
+  throw Error(error_code, text);
 }
 
 }  // namespace fusedmoe

@@ -1,17 +1,18 @@
 #include "weights/load.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cmath>
+#include <new>
+#include <optional>
 
-#include "base/half.h"
 #include "fusedmoe/error.h"
-#include "weights/dequantize.h"
+#include "weights/check_request.h"
+#include "weights/place.h"
 #include "weights/shard_plan.h"
+#include "weights/stage_expert.h"
+#include "weights/tensor_form.h"
 
 namespace fusedmoe {
 namespace {
@@ -19,38 +20,40 @@ namespace {
 // Staging of all threads together stays below this, or one expert where an expert is larger.
 constexpr std::uint64_t kMostStagingBytes = std::uint64_t{256} << 20;
 
-std::string describe(const TensorInfo& info) {
-  return fmt::format("{} {}", info.shape.to_string(), dtype_name(info.dtype));
-}
+// Tells the caller's callback of each step, one thread at a time, so that what it hears only grows.
+class Progress {
+ public:
+  Progress(const LoadOptions& options, std::uint64_t total_bytes, LoadLedger& ledger)
+      : callback_(options.progress), total_bytes_(total_bytes), ledger_(ledger) {}
 
-// Dtypes that a file may use for a role; no numeric conversion hides a format that was not
-// announced.
-std::vector<DType> accepted_dtypes(const QuantScheme& scheme, ParamRole role) {
-  if (role == ParamRole::kBias || role == ParamRole::kInputScale) {
-    return {DType::kBF16, DType::kF16, DType::kF32};
+  void add(std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    done_bytes_ += bytes;
+    if (!callback_ || has_failed_) return;
+    try {
+      callback_(done_bytes_, total_bytes_);
+    } catch (const std::exception& error) {
+      fail(error.what());
+    } catch (...) {
+      fail("an exception of unknown type");
+    }
   }
-  if (role == ParamRole::kWeightScale) {
-    if (scheme.scale_dtype == DType::kF8E8M0) return {DType::kU8, DType::kF8E8M0};
-    return {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E8M0};
-  }
-  switch (scheme.payload) {
-    case PayloadFormat::kF8E4M3:
-      return {DType::kF8E4M3};
-    case PayloadFormat::kF8E4M3Fnuz:
-      return {DType::kF8E4M3Fnuz};
-    case PayloadFormat::kF8E5M2:
-      return {DType::kF8E5M2};
-    case PayloadFormat::kE2M1:
-      return {DType::kU8, DType::kI8};
-    default:
-      return {DType::kBF16, DType::kF16, DType::kF32};
-  }
-}
 
-// A per-tensor scale may have any rank, but only one number.
-bool shape_fits(const Shape& got, const Shape& wanted, bool is_scalar) {
-  return got == wanted || (is_scalar && got.num_elements() == 1 && wanted.num_elements() == 1);
-}
+ private:
+  void fail(const char* what) {
+    has_failed_ = true;
+    ledger_.add_problem(
+        fmt::format("progress callback: expected it to return, got an exception: {}", what),
+        ErrorCode::kInvalidArgument);
+  }
+
+  std::mutex mutex_;
+  const std::function<void(std::uint64_t, std::uint64_t)>& callback_;
+  const std::uint64_t total_bytes_;
+  LoadLedger& ledger_;
+  std::uint64_t done_bytes_ = 0;
+  bool has_failed_ = false;
+};
 
 // One run of the loader over one group.
 class GroupLoader {
@@ -70,6 +73,34 @@ class GroupLoader {
     }
   }
 
+  // What has to be filled follows from the request alone, so that a plan that forgets something
+  // cannot pass.
+  void expect_cells() {
+    by_expert_.resize(plan_.local_to_logical.size());
+    for (const ShardSlice& slice : plan_.slices) {
+      ExpertSlices& slices = by_expert_[static_cast<std::size_t>(slice.local_expert)];
+      if (slices.emplace(std::pair(slice.shard, slice.role), &slice).second) continue;
+      throw Error(ErrorCode::kInternal,
+                  fmt::format("[weights] plan of {} experts: expected one slice for {} {} of local "
+                              "expert {}, got two, please report",
+                              request_.group, shard_name(slice.shard), role_name(slice.role),
+                              slice.local_expert));
+    }
+    for (std::size_t local = 0; local < by_expert_.size(); ++local) {
+      for (const ExpertShard shard : shards_of_expert(request_)) {
+        for (const RoleSuffix& role : roles_of(request_, request_.tensors->front())) {
+          ledger_.expect(cell_of(static_cast<std::int64_t>(local), shard, role.role));
+          if (by_expert_[local].contains({shard, role.role})) continue;
+          throw Error(ErrorCode::kInternal,
+                      fmt::format("[weights] plan of {} experts: expected a slice for {} {} of "
+                                  "local expert {}, got none{}, please report",
+                                  request_.group, shard_name(shard), role_name(role.role), local,
+                                  place_of(checkpoint_, request_)));
+        }
+      }
+    }
+  }
+
   // Shapes and dtypes of all tensors, before any of their bytes is read.
   bool check() {
     bool sound = true;
@@ -78,19 +109,53 @@ class GroupLoader {
   }
 
   void load(const LoadOptions& options) {
-    by_expert_.resize(plan_.local_to_logical.size());
-    for (const ShardSlice& slice : plan_.slices) {
-      by_expert_[static_cast<std::size_t>(slice.local_expert)].push_back(&slice);
+    const auto count = static_cast<std::int64_t>(by_expert_.size());
+    const std::uint64_t each = ExpertStage::bytes_needed(request_, plan_.local_intermediate);
+    const auto affordable = static_cast<std::int64_t>(
+        std::max<std::uint64_t>(kMostStagingBytes / std::max<std::uint64_t>(each, 1), 1));
+    const int threads = options.executor == nullptr ? 1 : options.executor->num_threads();
+    const std::int64_t active = std::min({std::int64_t{threads}, affordable, count});
+    std::uint64_t total_bytes = 0;
+    for (const ShardSlice& slice : plan_.slices) total_bytes += bytes_of(slice);
+    ledger_.add_bytes(total_bytes, each * static_cast<std::uint64_t>(active));
+    Progress progress(options, total_bytes, ledger_);
+    Work work{this, &progress, count, active};
+    if (options.executor == nullptr) {
+      run_thread(&work, 0);
+    } else {
+      options.executor->run(run_thread, &work);
     }
-    for (const ShardSlice& slice : plan_.slices) total_bytes_ += bytes_of(slice);
-    run_experts(options);
+    if (const std::int64_t zeros = num_zero_scales_.load(); zeros > 0) {
+      ledger_.add_warning(fmt::format(
+          "{} experts: {} scales are zero, over codes that are all zero", request_.group, zeros));
+    }
   }
 
  private:
+  struct Work {
+    GroupLoader* loader;
+    Progress* progress;
+    std::int64_t count, active;
+    std::atomic<std::int64_t> next{0};
+  };
+
+  LoadLedger::Cell cell_of(std::int64_t local, ExpertShard shard, ParamRole role) const {
+    return {request_.group, static_cast<int>(role), local, static_cast<int>(shard)};
+  }
+
+  static std::string purpose(const PlannedTensor& tensor) {
+    return fmt::format("{} {} of {}", shard_name(tensor.shard), role_name(tensor.role),
+                       tensor.expert < 0 ? "all experts" : fmt::format("expert {}", tensor.expert));
+  }
+
   bool check_tensor(const PlannedTensor& tensor) {
     const TensorInfo* info = checkpoint_.find(tensor.name);
+    const std::vector<TensorForm> forms =
+        accepted_forms(request_.quant->scheme, tensor.role, tensor.shape);
     if (info == nullptr) {
-      ledger_.add_missing(tensor.name, tensor.is_needed ? "" : "an expert of another rank");
+      ledger_.add_missing(tensor.name,
+                          fmt::format("{}: expected {}{}", purpose(tensor), to_string(forms),
+                                      place_of(checkpoint_, request_, tensor.name)));
       return false;
     }
     if (tensor.is_needed) {
@@ -98,183 +163,86 @@ class GroupLoader {
     } else {
       ledger_.mark_elsewhere(tensor.name);
     }
-    const QuantScheme& scheme = request_.quant->scheme;
-    const bool scalar =
-        tensor.role == ParamRole::kInputScale ||
-        (tensor.role == ParamRole::kWeightScale && scheme.granularity == ScaleGranularity::kTensor);
-    const std::vector<DType> dtypes = accepted_dtypes(scheme, tensor.role);
-    const bool dtype_ok = std::find(dtypes.begin(), dtypes.end(), info->dtype) != dtypes.end();
-    if (dtype_ok && shape_fits(info->shape, tensor.shape, scalar)) return true;
-    std::vector<std::string_view> names;
-    for (const DType dtype : dtypes) names.push_back(dtype_name(dtype));
-    ledger_.add_problem(fmt::format("{}: expected {} {}, got {}", tensor.name,
-                                    tensor.shape.to_string(), fmt::join(names, " or "),
-                                    describe(*info)));
+    const bool is_sound = std::ranges::any_of(
+        forms, [&](const TensorForm& form) { return form.accepts(info->dtype, info->shape); });
+    if (is_sound) return true;
+    ledger_.add_problem(fmt::format("{}: {}: expected {}, got {} {}{}", tensor.name,
+                                    purpose(tensor), to_string(forms), info->shape.to_string(),
+                                    dtype_name(info->dtype),
+                                    place_of(checkpoint_, request_, tensor.name)));
     return false;
   }
 
   std::uint64_t bytes_of(const ShardSlice& slice) const {
-    const TensorInfo& info = *checkpoint_.find(slice.tensor);
     if (slice.role != ParamRole::kWeight) return 0;
-    const bool halved = request_.quant->scheme.payload == PayloadFormat::kE2M1;
-    const auto bits = static_cast<std::uint64_t>(halved ? 4 : dtype_bits(info.dtype));
-    return static_cast<std::uint64_t>(slice.rows * slice.cols) * bits / 8;
+    const bool is_packed = request_.quant->scheme.payload == PayloadFormat::kE2M1;
+    const int bits = is_packed ? 4 : dtype_bits(checkpoint_.find(slice.tensor)->dtype);
+    return static_cast<std::uint64_t>(slice.rows * slice.cols) * static_cast<std::uint64_t>(bits) /
+           8;
   }
 
-  // Bytes that one expert needs beside the result: the dequantized copy, and biases.
-  std::uint64_t staging_bytes() const {
-    const auto h = static_cast<std::uint64_t>(request_.hidden_size);
-    const auto i = static_cast<std::uint64_t>(plan_.local_intermediate);
-    const std::uint64_t biases = request_.has_bias ? (2 * i + h) * sizeof(float) : 0;
-    if (!request_.quant->scheme.is_quantized()) return biases;
-    const auto element = static_cast<std::uint64_t>(dtype_bits(request_.weight_dtype)) / 8;
-    return biases + h * i * (request_.is_gated ? 3 : 2) * element;
-  }
-
-  void run_experts(const LoadOptions& options) {
-    const auto count = static_cast<std::int64_t>(by_expert_.size());
-    const std::uint64_t each = std::max<std::uint64_t>(staging_bytes(), 1);
-    const auto affordable =
-        static_cast<std::int64_t>(std::max<std::uint64_t>(kMostStagingBytes / each, 1));
-    const int threads = options.executor == nullptr ? 1 : options.executor->num_threads();
-    const std::int64_t active = std::min({std::int64_t{threads}, affordable, count});
-    ledger_.add_bytes(total_bytes_, staging_bytes() * static_cast<std::uint64_t>(active));
-    struct Context {
-      GroupLoader* loader;
-      const LoadOptions* options;
-      std::atomic<std::int64_t> next{0};
-      std::atomic<std::uint64_t> done{0};
-      std::int64_t count, active;
-    } context{this, &options, {}, {}, count, active};
-    const auto work = [](void* raw, int thread) {
-      auto& c = *static_cast<Context*>(raw);
-      if (thread >= c.active) return;
-      for (std::int64_t e = c.next++; e < c.count; e = c.next++) {
-        c.loader->load_guarded(e);
-        const std::uint64_t done = c.done += c.loader->bytes_of_expert(e);
-        if (c.options->progress) c.options->progress(done, c.loader->total_bytes_);
+  static void run_thread(void* raw, int thread) {
+    auto& work = *static_cast<Work*>(raw);
+    if (thread >= work.active) return;
+    std::optional<ExpertStage> stage;
+    for (std::int64_t e = work.next++; e < work.count; e = work.next++) {
+      work.loader->load_guarded(e, stage);
+      std::uint64_t bytes = 0;
+      for (const auto& [what, slice] : work.loader->by_expert_[static_cast<std::size_t>(e)]) {
+        bytes += work.loader->bytes_of(*slice);
       }
-    };
-    if (options.executor == nullptr) {
-      work(&context, 0);
-    } else {
-      options.executor->run(work, &context);
+      work.progress->add(bytes);
     }
-  }
-
-  std::uint64_t bytes_of_expert(std::int64_t local) const {
-    std::uint64_t sum = 0;
-    for (const ShardSlice* slice : by_expert_[static_cast<std::size_t>(local)]) {
-      sum += bytes_of(*slice);
-    }
-    return sum;
   }
 
   // Worker threads do not throw: what goes wrong is a problem in the ledger.
-  void load_guarded(std::int64_t local) {
+  void load_guarded(std::int64_t local, std::optional<ExpertStage>& stage) {
     try {
-      load_expert(local);
+      if (!stage) stage.emplace(checkpoint_, request_);
+      load_expert(local, *stage);
+    } catch (const Error& error) {
+      add_failure(local, error.code(), error.what());
+    } catch (const std::bad_alloc&) {
+      const std::uint64_t bytes = ExpertStage::bytes_needed(request_, plan_.local_intermediate);
+      add_failure(local, ErrorCode::kOutOfMemory,
+                  fmt::format("expected {} bytes to stage it and what the layer needs, got no more "
+                              "memory, load with fewer threads",
+                              bytes));
     } catch (const std::exception& error) {
-      ledger_.add_problem(
-          fmt::format("{} local expert {}: {}", request_.group, local, error.what()));
+      add_failure(local, ErrorCode::kInternal, error.what());
+    } catch (...) {
+      add_failure(local, ErrorCode::kInternal, "an exception of unknown type");
     }
   }
 
-  struct Staging {
-    std::vector<std::byte> matrices;
-    std::size_t used = 0;
-    std::vector<float> b1, b3, b2;
-  };
-
-  void load_expert(std::int64_t local) {
-    Staging staging;
-    if (request_.quant->scheme.is_quantized()) {
-      staging.matrices.resize(static_cast<std::size_t>(staging_bytes()));
-    }
-    ExpertTensors tensors;
-    const auto& slices = by_expert_[static_cast<std::size_t>(local)];
-    for (const ShardSlice* slice : slices) {
-      if (slice->role == ParamRole::kBias) {
-        read_bias(*slice, staging, tensors);
-      } else if (slice->role == ParamRole::kWeight) {
-        if (!read_matrix(*slice, slices, staging, tensors)) return;
-      }
-    }
-    request_.sink(local, tensors);
-    for (const ShardSlice* slice : slices) {
-      ledger_.fill(
-          {request_.group, static_cast<int>(slice->role), local, static_cast<int>(slice->shard)});
-    }
+  void add_failure(std::int64_t local, ErrorCode code, const std::string& what) {
+    ledger_.add_problem(fmt::format("{} expert {} (local {}): {}{}", request_.group,
+                                    plan_.local_to_logical[static_cast<std::size_t>(local)], local,
+                                    what, place_of(checkpoint_, request_)),
+                        code);
   }
 
-  static MatrixView& matrix_of(ExpertTensors& tensors, ExpertShard shard) {
-    return shard == ExpertShard::kW1   ? tensors.w1
-           : shard == ExpertShard::kW3 ? tensors.w3
-                                       : tensors.w2;
-  }
-
-  // Every thread of a plain file reads the mapping itself: a strided view, no copy.
-  MatrixView view_of(const ShardSlice& s) const {
-    const TensorInfo& info = *checkpoint_.find(s.tensor);
-    const std::int64_t base = s.stacked_index * s.tensor_rows * s.tensor_cols;
-    const std::int64_t row = s.is_transposed ? 1 : s.tensor_cols;
-    const std::int64_t col = s.is_transposed ? s.tensor_cols : 1;
-    const std::int64_t first = base + s.first_row * row + s.first_col * col;
-    const auto* data = static_cast<const std::byte*>(checkpoint_.view(info).data) +
-                       first * (dtype_bits(info.dtype) / 8);
-    return {data, info.dtype, s.rows, s.cols, row * s.row_step, col};
-  }
-
-  bool read_matrix(const ShardSlice& s, const std::vector<const ShardSlice*>& slices,
-                   Staging& staging, ExpertTensors& tensors) {
-    MatrixView& to = matrix_of(tensors, s.shard);
-    if (!request_.quant->scheme.is_quantized()) {
-      to = view_of(s);
-      return true;
-    }
-    const auto scale = std::find_if(slices.begin(), slices.end(), [&](const ShardSlice* other) {
-      return other->role == ParamRole::kWeightScale && other->shard == s.shard;
-    });
-    const QuantizedMatrix matrix{checkpoint_.view(*checkpoint_.find(s.tensor)),
-                                 checkpoint_.view(*checkpoint_.find((*scale)->tensor))};
-    std::byte* out = staging.matrices.data() + staging.used;
-    staging.used += static_cast<std::size_t>(s.rows * s.cols) *
-                    static_cast<std::size_t>(dtype_bits(request_.weight_dtype) / 8);
-    const std::string problem =
-        dequantize(request_.quant->scheme, matrix, s, request_.weight_dtype, out);
+  void load_expert(std::int64_t local, ExpertStage& stage) {
+    const ExpertSlices& slices = by_expert_[static_cast<std::size_t>(local)];
+    std::string problem;
+    const ExpertTensors tensors = stage.stage(slices, problem);
     if (!problem.empty()) {
       ledger_.add_problem(problem);
-      return false;
+      return;
     }
-    to = {out, request_.weight_dtype, s.rows, s.cols, s.cols, 1};
-    return true;
-  }
-
-  void read_bias(const ShardSlice& s, Staging& staging, ExpertTensors& tensors) {
-    const TensorInfo& info = *checkpoint_.find(s.tensor);
-    const TensorView view = checkpoint_.view(info);
-    std::vector<float>& to = s.shard == ExpertShard::kW1   ? staging.b1
-                             : s.shard == ExpertShard::kW3 ? staging.b3
-                                                           : staging.b2;
-    to.resize(static_cast<std::size_t>(s.rows));
-    // The down bias is added once over the tensor-parallel ranks: by the first.
-    const bool silent = s.shard == ExpertShard::kW2 && request_.parallel.tp_rank > 0;
-    for (std::int64_t r = 0; r < s.rows; ++r) {
-      const std::int64_t at = s.stacked_index * s.tensor_rows + s.first_row + r * s.row_step;
-      to[static_cast<std::size_t>(r)] = silent ? 0.0F : load_as_f32(view.data, info.dtype, at);
+    num_zero_scales_ += stage.num_zero_scales();
+    request_.sink(local, tensors);
+    for (const auto& [what, slice] : slices) {
+      ledger_.fill(cell_of(local, what.first, what.second));
     }
-    std::span<const float>& span = s.shard == ExpertShard::kW1   ? tensors.b1
-                                   : s.shard == ExpertShard::kW3 ? tensors.b3
-                                                                 : tensors.b2;
-    span = to;
   }
 
   const Checkpoint& checkpoint_;
   const ExpertLoadRequest& request_;
   LoadLedger& ledger_;
-  ShardPlan plan_;
-  std::vector<std::vector<const ShardSlice*>> by_expert_;
-  std::uint64_t total_bytes_ = 0;
+  const ShardPlan plan_;
+  std::vector<ExpertSlices> by_expert_;
+  std::atomic<std::int64_t> num_zero_scales_{0};
 };
 
 }  // namespace
@@ -282,71 +250,13 @@ class GroupLoader {
 void load_experts(const Checkpoint& checkpoint, const ExpertLoadRequest& request,
                   const LoadOptions& options, LoadLedger& ledger) {
   GroupLoader loader(checkpoint, request, ledger);
+  loader.expect_cells();
   if (loader.check()) loader.load(options);
 }
 
 void skip_experts(const Checkpoint& checkpoint, const ExpertLoadRequest& request,
                   LoadLedger& ledger) {
   GroupLoader(checkpoint, request, ledger).skip();
-}
-
-std::vector<float> load_dense_f32(const Checkpoint& checkpoint, const std::string& name,
-                                  const std::vector<Shape>& accepted, LoadLedger& ledger) {
-  const TensorInfo* info = checkpoint.find(name);
-  if (info == nullptr) {
-    ledger.add_missing(name, "");
-    return {};
-  }
-  ledger.mark_used(name);
-  const bool shape_ok = std::find(accepted.begin(), accepted.end(), info->shape) != accepted.end();
-  if (!shape_ok || !is_activation_dtype(info->dtype)) {
-    ledger.add_problem(fmt::format("{}: expected {} F32, BF16 or F16, got {}", name,
-                                   accepted.front().to_string(), describe(*info)));
-    return {};
-  }
-  const TensorView view = checkpoint.view(*info);
-  std::vector<float> values(static_cast<std::size_t>(info->shape.num_elements()));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = load_as_f32(view.data, view.dtype, static_cast<std::int64_t>(i));
-    if (std::isfinite(values[i])) continue;
-    ledger.add_problem(
-        fmt::format("{}: element {}: expected a finite number, got {}", name, i, values[i]));
-    return {};
-  }
-  return values;
-}
-
-std::vector<std::int64_t> load_id_table(const Checkpoint& checkpoint, const std::string& name,
-                                        std::int64_t top_k, std::int64_t num_experts,
-                                        LoadLedger& ledger) {
-  const TensorInfo* info = checkpoint.find(name);
-  if (info == nullptr) {
-    ledger.add_missing(name, "");
-    return {};
-  }
-  ledger.mark_used(name);
-  const bool wide = info->dtype == DType::kI64;
-  if (info->shape.rank() != 2 || info->shape[1] != top_k || (!wide && info->dtype != DType::kI32)) {
-    ledger.add_problem(
-        fmt::format("{}: expected [vocab, {}] I64 or I32, got {}", name, top_k, describe(*info)));
-    return {};
-  }
-  const auto* bytes = static_cast<const std::byte*>(checkpoint.view(*info).data);
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(info->shape.num_elements()));
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (wide) {
-      std::copy_n(bytes + i * 8, 8, reinterpret_cast<std::byte*>(&ids[i]));
-    } else {
-      std::int32_t id = 0;
-      std::copy_n(bytes + i * 4, 4, reinterpret_cast<std::byte*>(&id));
-      ids[i] = id;
-    }
-    if (ids[i] >= 0 && ids[i] < num_experts) continue;
-    ledger.add_problem(fmt::format("{}: element {}: expected an expert in [0, {}), got {}", name, i,
-                                   num_experts, ids[i]));
-    return {};
-  }
-  return ids;
 }
 
 }  // namespace fusedmoe

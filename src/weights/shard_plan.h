@@ -8,11 +8,20 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weights/load.h"
 
 namespace fusedmoe {
+
+/// Stands for the expert's number in the module name of a pattern.
+inline constexpr std::string_view kExpertMark = "{expert}";
+
+/// "w1", "w3", "w2", "w13".
+std::string_view shard_name(ExpertShard shard) noexcept;
+/// "weight", "bias", "weight_scale", ...
+std::string_view role_name(ParamRole role) noexcept;
 
 /// One matrix [rows, cols] (or vector, cols == 1) of one local expert: part of a checkpoint tensor.
 ///
@@ -27,7 +36,7 @@ struct ShardSlice {
   std::int64_t logical_expert = 0;
   std::int64_t local_expert = 0;
   std::int64_t stacked_index = 0;  ///< of the expert within the tensor
-  Shape tensor_shape;              ///< that the whole tensor must have
+  Shape tensor_shape;              ///< of the whole tensor, in elements of its format
   std::int64_t tensor_rows = 0;
   std::int64_t tensor_cols = 0;
   bool is_transposed = false;
@@ -41,8 +50,10 @@ struct ShardSlice {
 struct PlannedTensor {
   std::string name;
   ParamRole role = ParamRole::kWeight;
-  Shape shape;
+  Shape shape;             ///< in elements; accepted_forms says how files may write it
   bool is_needed = false;  ///< some local expert reads from it
+  ExpertShard shard = ExpertShard::kW1;
+  std::int64_t expert = -1;  ///< logical; -1: the tensor holds all of them
 };
 
 struct ShardPlan {
@@ -59,8 +70,8 @@ struct ShardPlan {
 /// for a tensor that is not there.
 using ShapeLookup = std::function<Shape(const std::string&)>;
 
-/// @throws Error(kInvalidArgument) naming the sizes when the cut does not go evenly, or would cut
-///         through a quantization block or group.
+/// @throws Error(kInvalidArgument, kUnsupported) as check_request does: the cut does not go evenly,
+///         or would split a quantization block or group; the patterns do not make an expert.
 ShardPlan make_shard_plan(const ExpertLoadRequest& request, const ShapeLookup& shapes);
 
 }  // namespace fusedmoe
