@@ -6,6 +6,7 @@
 
 #include "fusedmoe/error.h"
 #include "layer/fused_moe_impl.h"
+#include "placement/expert_map.h"
 
 namespace fusedmoe {
 namespace {
@@ -30,32 +31,12 @@ void fail_argument(const FusedMoEConfig& config, const std::string& message) {
                                                 : config.prefix));
 }
 
-// Where an id's expert lives: the first physical slot that holds it computes it, so replicas are
-// never counted twice; fused shared and identity experts belong to the first rank.
-static std::vector<std::int32_t> make_local_of_id(const FusedMoEConfig& c,
-                                                  const std::vector<std::int32_t>& local) {
-  const bool first_rank = c.parallel.ep_rank == 0;
-  std::vector<std::int32_t> map(static_cast<std::size_t>(c.num_experts), kAbsentSlot);
-  std::vector<bool> taken(static_cast<std::size_t>(c.num_experts), false);
-  ParallelLayout earlier = c.parallel;
-  for (int rank = 0; rank < c.parallel.ep_rank; ++rank) {
-    earlier.ep_rank = rank;
-    for (const std::int32_t e : local_to_logical(earlier, c.num_experts)) {
-      taken[static_cast<std::size_t>(e)] = true;
-    }
-  }
-  for (std::size_t i = 0; i < local.size(); ++i) {
-    const auto e = static_cast<std::size_t>(local[i]);
-    if (taken[e]) continue;
-    taken[e] = true;
-    map[e] = static_cast<std::int32_t>(i);
-  }
-  for (std::int64_t s = 0; s < c.num_fused_shared_experts; ++s) {
-    map.push_back(first_rank
-                      ? static_cast<std::int32_t>(static_cast<std::int64_t>(local.size()) + s)
-                      : kAbsentSlot);
-  }
-  const bool identity_here = first_rank && c.parallel.tp_rank == 0;
+// Where an id's expert is computed; the first rank of the grid answers for identity experts.
+static std::vector<std::int32_t> make_local_of_id(const FusedMoEConfig& c) {
+  std::vector<std::int32_t> map =
+      local_of_logical(c.parallel, c.num_experts, c.num_fused_shared_experts);
+  static_assert(kAbsentSlot == -1, "as local_of_logical writes it");
+  const bool identity_here = c.parallel.ep_rank == 0 && c.parallel.tp_rank == 0;
   map.insert(map.end(), static_cast<std::size_t>(c.num_identity_experts),
              identity_here ? kIdentitySlot : kAbsentSlot);
   return map;
@@ -67,7 +48,7 @@ FusedMoE::Impl::Impl(FusedMoEConfig c) : config(std::move(c)) {
   const std::vector<std::int32_t> local = local_to_logical(config.parallel, config.num_experts);
   num_local_experts = static_cast<std::int64_t>(local.size()) + config.num_fused_shared_experts;
   local_intermediate = config.intermediate_size / config.parallel.tp_size;
-  local_of_id = make_local_of_id(config, local);
+  local_of_id = make_local_of_id(config);
   loaded = std::vector<std::atomic<bool>>(static_cast<std::size_t>(num_local_experts));
   if (config.layer_id < 0) return;  // a part of a block, which nobody looks up
   const std::lock_guard lock(registry().mutex);
