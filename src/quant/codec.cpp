@@ -40,6 +40,7 @@ float decode(std::uint8_t code, const SmallFloat& f) {
 // up to the next power of two carries into the exponent field by plain addition.
 std::uint8_t encode_magnitude(float magnitude, const SmallFloat& f) {
   if (magnitude >= f.largest) return f.largest_code;
+  if (magnitude == 0.0F) return 0;  // has no exponent to ask for
   int exponent = 0;
   std::frexp(magnitude, &exponent);  // magnitude = m * 2^exponent, m in [0.5, 1)
   const int smallest = 1 - f.bias;
