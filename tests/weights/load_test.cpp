@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/half.h"
 #include "reference/planned_layer.h"
 #include "weights/loaded_group.h"
 
@@ -174,7 +175,7 @@ TEST(Load, progress_only_grows_and_ends_at_the_whole) {
     for (std::size_t i = 0; i < calls.size(); ++i) {
       EXPECT_LE(calls[i].first, calls[i].second);
       EXPECT_EQ(calls[i].second, loaded.report.bytes_read);
-      if (i > 0) EXPECT_GE(calls[i].first, calls[i - 1].first) << i;
+      EXPECT_GE(calls[i].first, calls[i == 0 ? 0 : i - 1].first) << i;
     }
     EXPECT_EQ(calls.back().first, loaded.report.bytes_read);
   }
