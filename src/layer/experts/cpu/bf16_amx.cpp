@@ -88,8 +88,8 @@ struct AmxBf16 {
     if (x.rows <= 16) {
       multiply_16(x, panel, sums);
     } else {
-      multiply_32(x, panel, sums);
-      multiply_32(x, panel + kPairBytes / 2, sums + kPanelColumns / 2);
+      multiply_32<true>(x, panel, sums);
+      multiply_32<false>(x, panel + kPairBytes / 2, sums + kPanelColumns / 2);
     }
   }
 
@@ -138,6 +138,8 @@ struct AmxBf16 {
     _tile_stored(3, sums + 48, kSumStride);
   }
 
+  // Half of the panel's columns. The first half asks for both halves' lines.
+  template <bool kFirst>
   static void multiply_32(const ActivationBlock& x, const std::byte* panel, float* sums) {
     _tile_zero(0);
     _tile_zero(1);
@@ -146,6 +148,7 @@ struct AmxBf16 {
     const std::byte* first = x.data;
     const std::byte* second = x.data + 16 * x.k_padded * 2;
     for (std::int64_t k = 0; k < x.k_padded; k += kDepth, panel += 16 * kPairBytes) {
+      if constexpr (kFirst) prefetch(panel);
       _tile_loadd(4, first + k * 2, x.k_padded * 2);
       _tile_loadd(6, panel, kPairBytes);
       _tile_loadd(7, panel + 64, kPairBytes);

@@ -2,7 +2,9 @@
 //
 // Computes   sums[r][n] = chain over k pairs of vdpbf16ps, from +0
 // Shapes     x block [k / 2][rows] pairs of bf16; panel [k / 2][64] pairs; sums [rows][64] f32
-// Mapping    rows x 64 columns (up to 6 rows) or rows x 32 columns (up to 12) in registers
+// Mapping    up to 6 rows x 64 columns in registers: 24 sums; x of a block stays in L1 and the
+// panel is
+//            one stream (12 x 32 reads it in halves and was 15-25 % slower on Zen 4)
 // Accuracy   products exact, sums f32 (round to nearest even, subnormals flushed by the
 // instruction) Source     Intel 64 and IA-32 architectures manual, VDPBF16PS. It starts every clock
 // on Zen 4 and
@@ -17,7 +19,7 @@ namespace {
 
 struct Bf16Dot {
   using S = Avx512Lanes;
-  static constexpr int kMaxRows = 12;
+  static constexpr int kMaxRows = 6;
   static constexpr int kPairBytes = 4 * static_cast<int>(kPanelColumns);
 
   static std::int64_t row_bytes(std::int64_t k_padded) { return k_padded * 2; }
@@ -58,11 +60,7 @@ struct Bf16Dot {
         Dispatch<R + 1>::run(x, panel, sums);
         return;
       }
-      constexpr int V = R <= 6 ? 4 : 2;
-      for (int c = 0; c < static_cast<int>(kPanelColumns); c += V * 16) {
-        chunk<R, V>(reinterpret_cast<const std::int32_t*>(x.data), panel + c * 4, x.k_padded,
-                    sums + c);
-      }
+      multiply_rows<R>(reinterpret_cast<const std::int32_t*>(x.data), panel, x.k_padded, sums);
     }
   };
   template <int R>
@@ -70,9 +68,10 @@ struct Bf16Dot {
     static void run(const ActivationBlock&, const std::byte*, float*) {}
   };
 
-  template <int R, int V>
-  static void chunk(const std::int32_t* x, const std::byte* at, std::int64_t k_padded,
-                    float* sums) {
+  template <int R>
+  static void multiply_rows(const std::int32_t* x, const std::byte* at, std::int64_t k_padded,
+                            float* sums) {
+    constexpr int V = static_cast<int>(kPanelColumns) / S::kLanes;
     __m512 sum[R][V];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
