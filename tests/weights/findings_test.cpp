@@ -303,10 +303,10 @@ const Elsewhere kElsewhere[] = {
     {"D27", "input scales are checked one by one and never compared with each other"},
     {"D31", "which modules are left plain is decided with the config: tests/checkpoint"},
     {"D32", "activations are not quantized: weights are multiplied dequantized"},
-    {"D35", "FusedMoEConfig refuses fused shared experts with replicas: tests/layer"},
+    {"D35", "no loader's matter: FusedMoEConfig refuses the combination, as a test below shows"},
     {"D39", "layers beyond the model are counted when the config is read: tests/checkpoint"},
     {"D40", "parameters exist only as packed bytes in host memory"},
-    {"D41", "each projection has its own tensor of scales: dequantize_test has ragged blocks"},
+    {"D41", "each projection has its own tensor of scales; dequantize_test has ragged blocks"},
 };
 
 template <class Row>
@@ -360,6 +360,18 @@ TEST(Findings, none_is_left_out) {
 
 TEST(Findings, D27_different_input_scales_are_no_fault) {
   EXPECT_EQ(load_group(fp8(Fp8Scales::kTensor)).experts.size(), 2U);
+}
+
+TEST(Findings, D35_fused_shared_experts_with_replicas_are_refused) {
+  FusedMoEConfig config;
+  config.num_experts = 4;
+  config.hidden_size = config.intermediate_size = 8;
+  config.top_k = 2;
+  config.num_fused_shared_experts = 1;
+  EXPECT_THAT(validate(config), ::testing::IsEmpty());
+  config.parallel.physical_to_logical = {0, 1, 2, 3, 0};
+  EXPECT_THAT(validate(config),
+              ::testing::ElementsAre(::testing::HasSubstr("num_fused_shared_experts")));
 }
 
 TEST(Findings, D36_a_zero_scale_over_zeros_is_counted) {
