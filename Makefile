@@ -5,6 +5,7 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 MODEL ?= tests/data/golden/trained_qwen3_moe
 FUZZ_SECONDS ?= 60
+TSAN_TESTS = invariance_test parallel_test arguments_test allocation_test golden_test load_test
 CTEST = ctest --output-on-failure -j $(JOBS) --test-dir
 
 # $(call build,<preset>,<targets>): configures once (ninja configures again when it must) and builds.
@@ -52,8 +53,9 @@ asan: setup  ## Run all tests under the address and undefined-behavior sanitizer
 	$(CTEST) build/asan
 
 tsan: setup  ## Run the tests that use threads under the thread sanitizer
-	$(call build,tsan)
-	$(CTEST) build/tsan -R '[Tt]hread|[Ii]nvarian|[Pp]arallel|[Ee]xecutor|[Ww]orkspace'
+	$(call build,tsan,$(TSAN_TESTS))
+	$(CTEST) build/tsan -R '[Tt]hread|[Ii]nvarian|[Pp]arallel|[Ee]xecutor|[Ww]orkspace|Golden|Load' \
+	  -E NOT_BUILT
 
 fuzz:  ## Fuzz each parser for FUZZ_SECONDS
 	@tools/setup build test fuzz
