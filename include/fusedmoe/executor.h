@@ -8,8 +8,8 @@ namespace fusedmoe {
 
 /// Runs one function on all of a fixed number of threads and waits for them.
 ///
-/// Implement this to run the layer on the threads of a host program. `run` is called by one thread
-/// at a time for each executor.
+/// Implement this to run the layer on the threads of a host program. Threads that run forwards on
+/// one executor call `run` at the same time: it must finish one run before it begins the next.
 class Executor {
  public:
   virtual ~Executor() = default;

@@ -80,8 +80,8 @@ enum class ResultState { kReduced, kPartial };
 /// The routed experts of one layer on one rank: dispatch, expert MLPs, combine.
 ///
 /// Life: construct -> plan -> load (every local expert) -> forward, any number of times.
-/// A planned and loaded layer may be used from any thread, one forward at a time per workspace and
-/// per executor.
+/// A planned and loaded layer may be used from any thread, one forward at a time per workspace;
+/// forwards on one executor take turns.
 class FusedMoE {
  public:
   /// @throws Error(kInvalidArgument) listing every problem of the configuration.

@@ -80,6 +80,7 @@ class ThreadPool final : public Executor {
       task(context, 0);
       return;
     }
+    const std::lock_guard one_at_a_time(run_mutex_);
     task_ = task;
     context_ = context;
     pending_.store(num_threads_ - 1, std::memory_order_relaxed);
@@ -135,6 +136,7 @@ class ThreadPool final : public Executor {
 
   const int num_threads_;
   std::vector<std::thread> workers_;
+  std::mutex run_mutex_;  // two layers on two threads may share a pool: their runs take turns
   std::mutex mutex_;
   std::condition_variable wake_;
   std::atomic<std::uint64_t> generation_{0};

@@ -358,5 +358,22 @@ TEST(Arguments, TwoThreadsWithTwoWorkspacesAndExecutors) {
   EXPECT_EQ(here, expected);
 }
 
+TEST(Arguments, TwoThreadsTakeTurnsOnOneExecutor) {
+  const LayerData data = random_layer(base(), 1);
+  const BatchData batch = random_batch(base(), {.num_tokens = kTokens}, 2);
+  PlannedLayer a(data, kTokens, "", 2);
+  PlannedLayer b(data, kTokens, "", 2);  // the same pool
+  const auto expected = a.run(batch);
+  std::vector<std::byte> from_thread;
+  std::thread thread([&] {
+    for (int i = 0; i < 50; ++i) from_thread = b.run(batch);
+  });
+  std::vector<std::byte> here;
+  for (int i = 0; i < 50; ++i) here = a.run(batch);
+  thread.join();
+  EXPECT_EQ(from_thread, expected);
+  EXPECT_EQ(here, expected);
+}
+
 }  // namespace
 }  // namespace fusedmoe::test
